@@ -1,0 +1,11 @@
+"""Every door of the service: the worker API, the console, the probes."""
+
+from django.contrib import admin
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("governance.api_urls")),
+    path("v1/", include("agents.urls")),
+    path("v1/", include("jobs.urls")),
+    path("admin/", admin.site.urls),
+]
