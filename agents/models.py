@@ -1,0 +1,268 @@
+"""Who may act: agents, submitters, their credentials and sessions, and what holds them back."""
+
+from __future__ import annotations
+
+import uuid
+
+from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
+from django.db import models
+from django.db.models import F, Q
+
+from governance.models.audit import ChainHead
+
+RISK_TIERS = ("low", "medium", "high")
+
+
+class RiskTier(models.TextChoices):
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+    @property
+    def rank(self) -> int:
+        return RISK_TIERS.index(self.value)
+
+
+class Fleet(ChainHead):
+    """The whole control plane: one row, which holds the dispatcher epoch."""
+
+    dispatcher_epoch = models.UUIDField(default=uuid.uuid4)
+    epoch_rotated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="fleet_is_one_row")]
+
+    def __str__(self) -> str:
+        return "fleet"
+
+    @property
+    def audit_subject(self) -> str:
+        return "fleet"
+
+
+class Agent(ChainHead):
+    """A named worker identity that jobs are routed to.
+
+    Durations are seconds. `fresh_seconds` and `stale_seconds` are the ages of the last heartbeat
+    at which the agent counts as late and as stale.
+    """
+
+    class Admission(models.TextChoices):
+        OPEN = "open"
+        DRAINING = "draining"
+        CLOSED = "closed"
+
+    name = models.SlugField(max_length=60, unique=True)
+    max_risk_tier = models.CharField(max_length=6, choices=RiskTier, default=RiskTier.MEDIUM)
+    runtime = models.CharField(max_length=40, default="command")
+    enabled = models.BooleanField(default=True)
+    expected = models.BooleanField(default=True)
+    approve_cells = models.BooleanField(default=False)
+    fresh_seconds = models.PositiveIntegerField(default=60)
+    stale_seconds = models.PositiveIntegerField(default=180)
+    admission = models.CharField(max_length=8, choices=Admission, default=Admission.OPEN)
+    admission_generation = models.PositiveBigIntegerField(default=1)
+    barrier_id = models.CharField(max_length=120, blank=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(admission__in=["open", "draining", "closed"]),
+                name="agent_admission_is_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(max_risk_tier__in=RISK_TIERS), name="agent_risk_tier_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(stale_seconds__gte=F("fresh_seconds")),
+                name="agent_stale_after_fresh",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def principal(self) -> str:
+        return f"agent:{self.name}"
+
+    @property
+    def audit_subject(self) -> str:
+        return f"agent:{self.name}"
+
+
+class Submitter(ChainHead):
+    """A named system that queues work. `owner` is the person who answers for it."""
+
+    name = models.SlugField(max_length=60, unique=True)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+"
+    )
+    created_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def principal(self) -> str:
+        return f"submitter:{self.name}"
+
+    @property
+    def audit_subject(self) -> str:
+        return f"submitter:{self.name}"
+
+
+class Scope(models.TextChoices):
+    """What a credential may call; contract section 0."""
+
+    WORK = "work"
+    SUBMIT = "submit"
+    CONTROL = "control"
+    ADMIT = "admit"
+    READ = "read"
+
+
+class Credential(models.Model):
+    """A bearer token of one principal: only its prefix and a SHA-512 of it are kept."""
+
+    agent = models.ForeignKey(
+        Agent, models.PROTECT, null=True, blank=True, related_name="credentials"
+    )
+    submitter = models.ForeignKey(
+        Submitter, models.PROTECT, null=True, blank=True, related_name="credentials"
+    )
+    prefix = models.CharField(max_length=16, unique=True)
+    hashed_key = models.CharField(max_length=160)
+    scopes = ArrayField(models.CharField(max_length=10, choices=Scope))
+    created_at = models.DateTimeField()
+    created_by = models.CharField(max_length=160)
+    expires_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    revoked_by = models.CharField(max_length=160, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+    certificate_sha256 = models.CharField(max_length=64, blank=True)
+    note = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(agent__isnull=False, submitter=None)
+                | Q(agent=None, submitter__isnull=False),
+                name="credential_of_one_principal",
+            ),
+            models.CheckConstraint(
+                condition=Q(scopes__contained_by=["work", "submit", "control", "admit", "read"]),
+                name="credential_scopes_are_known",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.prefix}… of {self.agent or self.submitter}"
+
+
+class Session(models.Model):
+    """An agent process: activated under a dispatcher epoch, or implied by a `worker_id`.
+
+    Never deleted (attempts point at it without a database constraint, so that a claim need not
+    lock a row that every claim of the process shares).
+    """
+
+    class Kind(models.TextChoices):
+        IMPLICIT = "implicit"
+        ACTIVATED = "activated"
+
+    class State(models.TextChoices):
+        PENDING = "pending"
+        CURRENT = "current"
+        SUPERSEDED = "superseded"
+
+    session_id = models.UUIDField(unique=True)
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="sessions")
+    kind = models.CharField(max_length=10, choices=Kind)
+    state = models.CharField(max_length=10, choices=State, default=State.CURRENT)
+    worker_id = models.CharField(max_length=120, blank=True)
+    cell_id = models.CharField(max_length=120, blank=True)
+    boot_id = models.CharField(max_length=120, blank=True)
+    generation = models.PositiveBigIntegerField(default=1)
+    dispatcher_epoch = models.UUIDField()
+    activation_operation_id = models.CharField(max_length=120, blank=True)
+    protocol_version = models.CharField(max_length=20, blank=True)
+    runtime = models.CharField(max_length=40, blank=True)
+    capabilities = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+    superseded_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "worker_id"],
+                condition=Q(kind="implicit"),
+                name="session_one_implicit_per_worker",
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "cell_id"],
+                condition=Q(kind="activated", state="current"),
+                name="session_one_current_per_cell",
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "cell_id", "generation"],
+                condition=Q(kind="activated"),
+                name="session_generation_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="superseded", superseded_at__isnull=False)
+                | Q(state__in=["current", "pending"], superseded_at=None),
+                name="session_superseded_iff_dated",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent_id}/{self.worker_id or self.cell_id}"
+
+
+class Presence(models.Model):
+    """When a session was last heard of: a row apart, since it is written at every heartbeat."""
+
+    session = models.OneToOneField(
+        Session, models.PROTECT, primary_key=True, related_name="presence"
+    )
+    last_heartbeat_at = models.DateTimeField()
+    last_claim_at = models.DateTimeField(null=True)
+    runtime = models.CharField(max_length=40, blank=True)
+
+    def __str__(self) -> str:
+        return f"presence of {self.session_id}"
+
+
+class MaintenanceInhibit(models.Model):
+    """A named stop of new work, for one agent or (`agent` NULL) for the fleet.
+
+    `ends_at` NULL: until an operator lifts it.
+    """
+
+    agent = models.ForeignKey(
+        Agent, models.PROTECT, null=True, blank=True, related_name="inhibits"
+    )
+    owner = models.CharField(max_length=160)
+    reason = models.TextField()
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField(null=True, blank=True)
+    lifted_at = models.DateTimeField(null=True, blank=True)
+    lifted_by = models.CharField(max_length=160, blank=True)
+    lift_reason = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ends_at=None) | Q(ends_at__gt=F("starts_at")),
+                name="inhibit_ends_after_start",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["agent"], name="inhibit_open_idx", condition=Q(lifted_at=None))
+        ]
+
+    def __str__(self) -> str:
+        return f"inhibit of {self.agent or 'the fleet'}: {self.reason[:40]}"

@@ -1,0 +1,515 @@
+"""Every refusal that the service can answer with: ten codes, their reasons, one class each.
+
+The codes, statuses and retry rules are the published interface: none is renamed or reused.
+The order of `REASONS` is the order in which guards are evaluated, so that of several refusals
+that apply the first in this module is the one answered.  `docs/reference/errors.md` is generated
+from here.
+
+Source of the body: RFC 9457 (problem details); of the codes: google.rpc.Code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+type_base = "https://fencepost.dev/problems/"
+
+EFFECTS = ("none", "applied", "unknown")
+RETRY_RULES = (
+    "never",
+    "reauthenticate",
+    "stop",
+    "refresh",
+    "wait",
+    "reconcile",
+    "read",
+    "same_key",
+)
+#: A refusal is stored under its idempotency key only when repeating the request can never help.
+STORED_RULES = frozenset({"never", "stop", "read"})
+
+
+@dataclass(frozen=True)
+class FieldFault:
+    """One fault of a request body. `pointer` is an RFC 6901 JSON pointer, empty for the whole."""
+
+    pointer: str
+    detail: str
+
+
+class DomainError(Exception):
+    """A request that the domain refuses.
+
+    :param detail: text for a person; by default the first line of the class docstring.
+    :param current: what the caller should have had (revision, token, state ...), if it may know.
+    :param after_seconds: when to come back, for the rules that wait.
+    """
+
+    code: ClassVar[str] = "FAILED_PRECONDITION"
+    reason: ClassVar[str]
+    status: ClassVar[int] = 409
+    retry: ClassVar[str] = "refresh"
+    effect: ClassVar[str] = "none"
+    title: ClassVar[str] = ""
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        current: dict[str, Any] | None = None,
+        after_seconds: int | None = None,
+        errors: list[FieldFault] | None = None,
+    ) -> None:
+        self.detail = detail or (type(self).__doc__ or "").partition("\n")[0]
+        self.current = current or {}
+        self.after_seconds = after_seconds
+        self.errors = errors or []
+        super().__init__(self.detail)
+
+    @property
+    def stored(self) -> bool:
+        """Whether an idempotency record keeps this refusal as the answer for its key."""
+        return self.retry in STORED_RULES and self.reason not in NEVER_STORED
+
+    def as_problem(self, *, instance: str = "") -> dict[str, Any]:
+        """Return the RFC 9457 body. `instance` is the request's URN."""
+        return {
+            "type": type_base + self.reason.lower().replace("_", "-"),
+            "title": self.title or (type(self).__doc__ or "").partition("\n")[0].rstrip("."),
+            "status": self.status,
+            "detail": self.detail,
+            "instance": instance,
+            "code": self.code,
+            "reason": self.reason,
+            "effect": self.effect,
+            "retry": {"rule": self.retry, "after_seconds": self.after_seconds},
+            "current": self.current,
+            "errors": [{"pointer": f.pointer, "detail": f.detail} for f in self.errors],
+        }
+
+
+# --- INVALID_ARGUMENT: the request itself is wrong -------------------------------------------
+
+
+class InvalidArgument(DomainError):
+    """The request is not valid."""
+
+    code, reason, status, retry = "INVALID_ARGUMENT", "INVALID_ARGUMENT", 400, "never"
+
+
+class MethodNotAllowed(InvalidArgument):
+    """This path does not know that method."""
+
+    reason, status = "METHOD_NOT_ALLOWED", 405
+
+
+class NotAcceptable(InvalidArgument):
+    """The service answers in JSON only."""
+
+    reason, status = "NOT_ACCEPTABLE", 406
+
+
+class PayloadTooLarge(InvalidArgument):
+    """The request body is larger than the service takes."""
+
+    reason, status = "PAYLOAD_TOO_LARGE", 413
+
+
+class UnsupportedMediaType(InvalidArgument):
+    """The request body must be application/json."""
+
+    reason, status = "UNSUPPORTED_MEDIA_TYPE", 415
+
+
+class ProtocolUnsupported(InvalidArgument):
+    """The protocol version is not one that this service speaks."""
+
+    reason = "PROTOCOL_UNSUPPORTED"
+
+
+class IdempotencyKeyRequired(InvalidArgument):
+    """This call needs an Idempotency-Key header."""
+
+    reason = "IDEMPOTENCY_KEY_REQUIRED"
+
+
+class IdempotencyKeyInvalid(InvalidArgument):
+    """The Idempotency-Key must be a UUID of version 7."""
+
+    reason = "IDEMPOTENCY_KEY_INVALID"
+
+
+# --- UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND: before anything is looked at --------------
+
+
+class Unauthenticated(DomainError):
+    """A valid bearer token is required."""
+
+    code, reason, status, retry = "UNAUTHENTICATED", "UNAUTHENTICATED", 401, "reauthenticate"
+
+
+class ClientCertificateMismatch(Unauthenticated):
+    """The credential is bound to another client certificate."""
+
+    reason = "CLIENT_CERTIFICATE_MISMATCH"
+
+
+class PermissionDenied(DomainError):
+    """The credential may not do that."""
+
+    code, reason, status, retry = "PERMISSION_DENIED", "PERMISSION_DENIED", 403, "stop"
+
+
+class WrongOwner(PermissionDenied):
+    """The job belongs to another agent."""
+
+    reason = "WRONG_OWNER"
+
+
+class NotFound(DomainError):
+    """There is no such thing, or not for this caller."""
+
+    code, reason, status, retry = "NOT_FOUND", "NOT_FOUND", 404, "never"
+
+
+# --- Sessions and epochs ----------------------------------------------------------------------
+
+
+class SessionSuperseded(Unauthenticated):
+    """A newer boot of this agent has taken the session's place."""
+
+    reason = "SESSION_SUPERSEDED"
+
+
+class SessionRequired(Unauthenticated):
+    """This call needs an activated session."""
+
+    reason = "SESSION_REQUIRED"
+
+
+class SessionNotApproved(PermissionDenied):
+    """An operator has not approved this cell of the agent."""
+
+    reason = "SESSION_NOT_APPROVED"
+
+
+class DispatcherEpochStale(DomainError):
+    """The control plane has a newer epoch; activate again."""
+
+    code, reason = "ABORTED", "DISPATCHER_EPOCH_STALE"
+
+
+# --- Idempotency ------------------------------------------------------------------------------
+
+
+class IdempotencyKeyReused(DomainError):
+    """The idempotency key was used with other content."""
+
+    code, reason, status, retry = "ABORTED", "IDEMPOTENCY_KEY_REUSED", 422, "never"
+
+
+class IdempotencyKeyExpired(DomainError):
+    """The idempotency key is older than the service remembers keys."""
+
+    code, reason, status, retry = "ABORTED", "IDEMPOTENCY_KEY_EXPIRED", 422, "reconcile"
+    effect = "unknown"
+
+
+class IdempotencyInFlight(DomainError):
+    """The same request is being executed right now."""
+
+    code, reason, retry, effect = "ABORTED", "IDEMPOTENCY_IN_FLIGHT", "same_key", "unknown"
+
+
+# --- Recorded outcomes ------------------------------------------------------------------------
+
+
+class TaskContentMismatch(DomainError):
+    """A task of this id exists with another envelope."""
+
+    code, reason, retry = "ALREADY_EXISTS", "TASK_CONTENT_MISMATCH", "read"
+
+
+class OutcomeConflict(DomainError):
+    """This attempt has already recorded another outcome."""
+
+    code, reason = "ABORTED", "OUTCOME_CONFLICT"
+
+
+class ResultDigestConflict(DomainError):
+    """This execution has already recorded another result."""
+
+    code, reason = "ABORTED", "RESULT_DIGEST_CONFLICT"
+
+
+class FactDigestConflict(DomainError):
+    """A fact of this id is recorded with other content."""
+
+    code, reason = "ABORTED", "FACT_DIGEST_CONFLICT"
+
+
+class ReflectionConflict(DomainError):
+    """A reflection of this number is recorded with other content."""
+
+    code, reason, retry = "ALREADY_EXISTS", "REFLECTION_CONTENT_MISMATCH", "read"
+
+
+class ExecutionConflict(DomainError):
+    """This execution was started under another permit or request."""
+
+    code, reason, retry = "ALREADY_EXISTS", "EXECUTION_CONFLICT", "read"
+
+
+class BarrierConflict(DomainError):
+    """This barrier id was used for another admission change."""
+
+    code, reason, retry = "ALREADY_EXISTS", "BARRIER_CONFLICT", "read"
+
+
+# --- Tokens, states, leases -------------------------------------------------------------------
+
+
+class FencingTokenRequired(DomainError):
+    """The write is ambiguous without attempt and fencing_token."""
+
+    reason = "FENCING_TOKEN_REQUIRED"
+
+
+class StaleFencingToken(DomainError):
+    """The fencing token is not the current one."""
+
+    code, reason = "ABORTED", "STALE_FENCING_TOKEN"
+
+
+class RevisionMismatch(DomainError):
+    """The job has moved on since the revision that was expected."""
+
+    code, reason = "ABORTED", "REVISION_MISMATCH"
+
+
+class PreconditionFailed(RevisionMismatch):
+    """The job has moved on since the revision in If-Match."""
+
+    status = 412
+
+
+class GenerationMismatch(DomainError):
+    """The admission generation has moved on."""
+
+    code, reason = "ABORTED", "GENERATION_MISMATCH"
+
+
+class OutcomeUnknown(DomainError):
+    """An execution was started and its outcome is not known."""
+
+    reason, retry, effect = "OUTCOME_UNKNOWN", "reconcile", "unknown"
+
+
+class InvalidTransition(DomainError):
+    """The job's state does not allow that."""
+
+    reason = "INVALID_TRANSITION"
+
+
+class LeaseHeldByAnother(DomainError):
+    """Another worker holds the lease."""
+
+    reason = "LEASE_HELD_BY_ANOTHER"
+
+
+class LeaseExpired(DomainError):
+    """The lease has expired."""
+
+    reason = "LEASE_EXPIRED"
+
+
+class AttemptsExhausted(DomainError):
+    """No attempts are left; an operator can extend them."""
+
+    reason = "ATTEMPTS_EXHAUSTED"
+
+
+class RetryCeilingReached(DomainError):
+    """The job type's ceiling does not allow that many attempts."""
+
+    reason = "RETRY_CEILING_REACHED"
+
+
+# --- Approval, risk ---------------------------------------------------------------------------
+
+
+class SelfApproval(PermissionDenied):
+    """Nobody approves what they asked for themselves."""
+
+    reason = "SELF_APPROVAL"
+
+
+class RiskNotAllowed(PermissionDenied):
+    """The agent is not allowed work of this risk tier."""
+
+    reason = "RISK_NOT_ALLOWED"
+
+
+class ApprovalRequired(PermissionDenied):
+    """The job needs a valid approval first."""
+
+    reason = "APPROVAL_REQUIRED"
+
+
+# --- Admission, inhibit -----------------------------------------------------------------------
+
+
+class AdmissionDraining(DomainError):
+    """The agent is draining and takes no new work."""
+
+    reason = "ADMISSION_DRAINING"
+
+
+class AdmissionClosed(DomainError):
+    """The agent is closed for new work."""
+
+    reason = "ADMISSION_CLOSED"
+
+
+class MaintenanceInhibited(DomainError):
+    """New work is stopped for maintenance."""
+
+    code, reason, status, retry = "UNAVAILABLE", "MAINTENANCE_INHIBITED", 503, "wait"
+
+
+# --- Permits, executions, models, money -------------------------------------------------------
+
+
+class PermitSpent(DomainError):
+    """The permit has been used."""
+
+    reason = "PERMIT_SPENT"
+
+
+class PermitRevoked(DomainError):
+    """The permit was revoked."""
+
+    reason = "PERMIT_REVOKED"
+
+
+class PermitExpired(DomainError):
+    """The permit's deadline has passed."""
+
+    reason = "PERMIT_EXPIRED"
+
+
+class ExecutionPaused(DomainError):
+    """The job is paused; no execution starts until it is resumed."""
+
+    reason = "EXECUTION_PAUSED"
+
+
+class BindingMismatch(InvalidArgument):
+    """The request id is not the one of this task, job, execution, runtime and attempt."""
+
+    reason = "BINDING_MISMATCH"
+
+
+class ModelNotAllowed(PermissionDenied):
+    """No allowed model fits the request."""
+
+    reason = "MODEL_NOT_ALLOWED"
+
+
+class ModelUnpriced(PermissionDenied):
+    """The model has no known price, so no cap could hold."""
+
+    reason = "MODEL_UNPRICED"
+
+
+class LiveExecutionNotAuthorized(PermissionDenied):
+    """Live execution is not authorized for this agent and runtime."""
+
+    reason = "LIVE_EXECUTION_NOT_AUTHORIZED"
+
+
+class ModelReservationStateInvalid(DomainError):
+    """The reservation has ended in another way."""
+
+    reason = "MODEL_RESERVATION_STATE_INVALID"
+
+
+class BudgetExhausted(DomainError):
+    """A budget has no room for this reservation."""
+
+    code, reason, status, retry = "RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", 429, "wait"
+
+
+class RateLimited(DomainError):
+    """Too many requests."""
+
+    code, reason, status, retry = "RESOURCE_EXHAUSTED", "RATE_LIMITED", 429, "wait"
+
+
+class ChecksumMismatch(DomainError):
+    """The stored object is not the one that was announced."""
+
+    reason = "CHECKSUM_MISMATCH"
+
+
+class GrantExpired(DomainError):
+    """The upload grant has expired."""
+
+    reason = "GRANT_EXPIRED"
+
+
+# --- The service itself -----------------------------------------------------------------------
+
+
+class Contention(DomainError):
+    """The service is busy with the same rows; send the same request again."""
+
+    code, reason, status, retry = "UNAVAILABLE", "CONTENTION", 503, "same_key"
+
+
+class Unavailable(DomainError):
+    """The service cannot answer now; ask for the outcome before any retry."""
+
+    code, reason, status, retry = "UNAVAILABLE", "UNAVAILABLE", 503, "reconcile"
+    effect = "unknown"
+
+
+class DeadlineExceeded(DomainError):
+    """The answer did not come in time; the outcome is unknown."""
+
+    code, reason, status, retry = "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", 504, "reconcile"
+    effect = "unknown"
+
+
+class Internal(DomainError):
+    """Something went wrong on our side; ask for the outcome before any retry."""
+
+    code, reason, status, retry = "UNAVAILABLE", "INTERNAL", 500, "reconcile"
+    effect = "unknown"
+
+
+#: Shape errors say nothing about the operation, so they use no key up.
+NEVER_STORED = frozenset(
+    {
+        "INVALID_ARGUMENT",
+        "METHOD_NOT_ALLOWED",
+        "NOT_ACCEPTABLE",
+        "PAYLOAD_TOO_LARGE",
+        "UNSUPPORTED_MEDIA_TYPE",
+        "PROTOCOL_UNSUPPORTED",
+        "IDEMPOTENCY_KEY_REQUIRED",
+        "IDEMPOTENCY_KEY_INVALID",
+        "IDEMPOTENCY_KEY_REUSED",
+    }
+)
+
+
+def every_refusal() -> list[type[DomainError]]:
+    """Return the refusal classes in the order of precedence, which is the order above."""
+    found = [
+        value
+        for value in globals().values()
+        if isinstance(value, type) and issubclass(value, DomainError) and value is not DomainError
+    ]
+    return found

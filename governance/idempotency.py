@@ -1,0 +1,177 @@
+"""Run a keyed request once; give its answer again.
+
+Record and effect commit in one transaction, so a crash leaves neither without the other.  Whoever
+executes a key holds an advisory lock that dies with its transaction: no key stays in flight.
+
+Source: draft-ietf-httpapi-idempotency-key-header-06; retention as published in the contract.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.utils import OperationalError
+
+from governance import audit, clock, sql
+from governance.errors import (
+    Contention,
+    DomainError,
+    IdempotencyInFlight,
+    IdempotencyKeyExpired,
+    IdempotencyKeyReused,
+)
+from governance.models.idempotency import IdempotencyRecord
+
+FULL_ANSWER_DAYS = 7
+TOMBSTONE_DAYS = 30
+TRIES_MAX = 3
+#: First argument of the two-key advisory locks on idempotency keys.
+LOCK_CLASS = 2
+#: SQLSTATEs after which the whole transaction may be tried again: it has done nothing.
+RETRIED_STATES = frozenset({"40001", "40P01", "55P03"})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a request is answered with. `recorded` false: not kept under the idempotency key."""
+
+    status: int
+    body: dict[str, Any] | bytes
+    headers: dict[str, str] = field(default_factory=dict)
+    recorded: bool = True
+    replayed: bool = False
+
+    @property
+    def content(self) -> bytes:
+        """The body as it goes over the wire."""
+        return self.body if isinstance(self.body, bytes) else encode(self.body)
+
+
+@dataclass(frozen=True)
+class Key:
+    """The identity of a keyed request: `digest` covers all that must be equal in a repetition."""
+
+    principal: str
+    operation: str
+    key: UUID
+    digest: bytes
+
+
+def encode(body: dict[str, Any]) -> bytes:
+    """Return the JSON text of an answer."""
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, default=str).encode()
+
+
+def request_digest(*, method: str, operation: str, path: dict[str, Any], canonical: bytes) -> bytes:
+    """Return the SHA-256 of a request: version, method, operation, path parameters, body."""
+    head = "\n".join(["v1", method, operation, json.dumps(path, sort_keys=True, default=str), ""])
+    return hashlib.sha256(head.encode() + canonical).digest()
+
+
+def once(
+    run: Callable[[], Answer], *, key: Key | None = None, gate: Callable[[], None] | None = None
+) -> Answer:
+    """Run `run` in one transaction, at most once per key, and return its answer.
+
+    `gate` is evaluated in the transaction before a stored answer is given: who is no longer
+    allowed to act gets no replay either.  A refusal rolls back what `run` wrote; it is kept as
+    the key's answer, and returned as one, where repeating it could never help.
+
+    :raises DomainError: what `gate` or `run` refuse otherwise; `IdempotencyInFlight`,
+        `IdempotencyKeyReused`, `IdempotencyKeyExpired`; `Contention` after bounded tries.
+    """
+    for attempt in range(1, TRIES_MAX + 1):
+        try:
+            return _once(run, key, gate)
+        except OperationalError as error:
+            if getattr(error.__cause__, "sqlstate", None) not in RETRIED_STATES:
+                raise
+            if attempt == TRIES_MAX:
+                raise Contention(after_seconds=1) from error
+            time.sleep(random.uniform(0, 0.05 * 2**attempt))
+    raise AssertionError("unreachable")
+
+
+def _once(
+    run: Callable[[], Answer], key: Key | None, gate: Callable[[], None] | None
+) -> Answer:
+    with transaction.atomic(durable=True):
+        if key is not None:
+            _take(key)
+        if gate is not None:
+            gate()
+        if key is None:
+            return run()
+        if (stored := _stored(key)) is not None:
+            return stored
+        try:
+            with transaction.atomic():
+                answer = run()
+        except DomainError as error:
+            if not error.stored:
+                raise
+            answer = Answer(error.status, error.as_problem(instance=audit.request_urn()))
+        if answer.recorded:
+            _keep(key, answer)
+    return answer
+
+
+def _take(key: Key) -> None:
+    """Hold the key until the end of the transaction, or refuse at once: nobody waits."""
+    name = f"{key.principal}|{key.operation}|{key.key}"
+    [[row]] = sql.together(
+        sql.Statement(
+            "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s)) AS taken", (LOCK_CLASS, name)
+        )
+    )
+    if not row["taken"]:
+        raise IdempotencyInFlight(after_seconds=1)
+
+
+def _stored(key: Key) -> Answer | None:
+    found = IdempotencyRecord.objects.filter(
+        principal=key.principal, operation=key.operation, key=key.key
+    ).first()
+    if found is None:
+        return None
+    if bytes(found.digest) != key.digest:
+        raise IdempotencyKeyReused()
+    if found.body is None:
+        raise IdempotencyKeyExpired("The answer of this key is no longer kept.")
+    return Answer(found.status, bytes(found.body), dict(found.headers), replayed=True)
+
+
+def _keep(key: Key, answer: Answer) -> None:
+    now = clock.now()
+    IdempotencyRecord(
+        principal=key.principal,
+        operation=key.operation,
+        key=key.key,
+        digest=key.digest,
+        status=answer.status,
+        headers=answer.headers,
+        body=answer.content,
+        created_at=now,
+        expires_at=now + timedelta(days=TOMBSTONE_DAYS),
+    ).save(force_insert=True)
+
+
+def check_age(key: UUID, *, now_ms: int) -> None:
+    """Refuse a key that is older than the records are kept: it may have been executed.
+
+    :raises IdempotencyKeyExpired: the key's UUIDv7 time is more than 30 days before `now_ms`.
+    """
+    made_ms = key.int >> 80
+    if now_ms - made_ms > TOMBSTONE_DAYS * 86_400_000:
+        raise IdempotencyKeyExpired()
+
+

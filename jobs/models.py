@@ -1,0 +1,563 @@
+"""What is to be done: job types, jobs and their attempts, and every human decision on them.
+
+The hot rows are narrow and apart: `Job` (state) beside `Task` (payload, never changed), `Lease`
+(written at every heartbeat, exists only while a job is active) beside `Attempt` (history).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import models
+from django.db.models import F, Q
+
+from agents.models import RISK_TIERS, Agent, RiskTier, Session
+from governance.models.audit import ChainHead
+
+
+class JobType(models.Model):
+    """A kind of task: who does it, what its inputs look like, how often and how long it may try.
+
+    Never deleted; a type that is no longer wanted is disabled.
+    """
+
+    name = models.SlugField(max_length=60, unique=True)
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="job_types")
+    runtime = models.CharField(max_length=40, default="command")
+    uses_model = models.BooleanField(default=False)
+    inputs_schema = models.JSONField(default=dict, blank=True)
+    max_attempts = models.PositiveIntegerField(default=3)
+    max_attempts_ceiling = models.PositiveIntegerField(default=10)
+    lease_seconds = models.PositiveIntegerField(default=900)
+    attempt_timeout_seconds = models.PositiveIntegerField(null=True, blank=True)
+    backoff_base_seconds = models.PositiveIntegerField(default=10)
+    backoff_cap_seconds = models.PositiveIntegerField(default=3600)
+    approval_valid_seconds = models.PositiveIntegerField(default=24 * 3600)
+    enabled = models.BooleanField(default=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(max_attempts__gte=1, max_attempts_ceiling__gte=F("max_attempts")),
+                name="job_type_ceiling_above_default",
+            ),
+            models.CheckConstraint(
+                condition=Q(lease_seconds__gte=60, lease_seconds__lte=3600),
+                name="job_type_lease_in_range",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Source(models.Model):
+    """Where tasks come from; a submitter names one at intake."""
+
+    name = models.SlugField(max_length=60, unique=True)
+    enabled = models.BooleanField(default=True)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Priority(models.IntegerChoices):
+    LOW = 0, "low"
+    NORMAL = 1, "normal"
+    HIGH = 2, "high"
+    URGENT = 3, "urgent"
+
+
+class Job(ChainHead):
+    """The durable record that carries a task through its life; contract section 1.
+
+    `agent` and `job_type` carry no database constraint: their rows are never deleted (a trigger
+    refuses it), and a constraint would lock one shared row in every intake.
+    """
+
+    class State(models.TextChoices):
+        HELD = "held"
+        QUEUED = "queued"
+        ACTIVE = "active"
+        REVIEW_REQUIRED = "review_required"
+        NEEDS_REWORK = "needs_rework"
+        IN_DOUBT = "in_doubt"
+        ESCALATED = "escalated"
+        COMPLETED = "completed"
+        STOPPED = "stopped"
+        FAILED = "failed"
+
+    #: Every move that exists. The trigger `jobs_job_guard` holds the same table; a test compares.
+    MOVES: dict[str, frozenset[str]] = {
+        "held": frozenset({"queued", "stopped", "failed"}),
+        "queued": frozenset({"active", "held", "stopped", "failed"}),
+        "active": frozenset(
+            {
+                "completed",
+                "review_required",
+                "queued",
+                "failed",
+                "escalated",
+                "in_doubt",
+                "stopped",
+            }
+        ),
+        "review_required": frozenset({"completed", "needs_rework", "failed", "stopped"}),
+        "needs_rework": frozenset({"queued", "held", "stopped", "failed"}),
+        "in_doubt": frozenset({"completed", "review_required", "queued", "failed", "stopped"}),
+        "escalated": frozenset(
+            {"queued", "held", "needs_rework", "completed", "failed", "stopped"}
+        ),
+        "failed": frozenset({"needs_rework"}),
+        "completed": frozenset(),
+        "stopped": frozenset(),
+    }
+    FINISHED = frozenset({State.COMPLETED, State.STOPPED, State.FAILED})
+
+    job_id = models.UUIDField(unique=True)
+    task_id = models.CharField(max_length=100, unique=True)
+    agent = models.ForeignKey(Agent, models.PROTECT, db_constraint=False, db_index=False)
+    job_type = models.ForeignKey(JobType, models.PROTECT, db_constraint=False, db_index=False)
+    risk_tier = models.CharField(max_length=6, choices=RiskTier)
+    priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL)
+    state = models.CharField(max_length=16, choices=State)
+    paused = models.BooleanField(default=False)
+    available_at = models.DateTimeField()
+    attempt = models.PositiveIntegerField(default=0)
+    max_attempts = models.PositiveIntegerField()
+    fencing_token = models.PositiveBigIntegerField(default=0)
+    revision = models.PositiveBigIntegerField(default=1)
+    fact_sequence = models.PositiveBigIntegerField(default=0)
+    reflection_count = models.PositiveIntegerField(default=0)
+    #: Executions that were started and whose outcome is neither reported nor reconciled.
+    unresolved_executions = models.PositiveIntegerField(default=0)
+    review_required = models.BooleanField(default=False)
+    execution_approval_required = models.BooleanField(default=False)
+    approval_valid_until = models.DateTimeField(null=True, blank=True)
+    submitted_by = models.CharField(max_length=160)
+    #: The person who answers for the submission, or who asked for the work to be tried again.
+    requested_by = models.CharField(max_length=160, blank=True)
+    deadline_at = models.DateTimeField(null=True, blank=True)
+    expires_if_not_started_at = models.DateTimeField(null=True, blank=True)
+    attempt_timeout_seconds = models.PositiveIntegerField(null=True, blank=True)
+    created_at = models.DateTimeField()
+    state_since = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(
+                    state__in=[
+                        "held",
+                        "queued",
+                        "active",
+                        "review_required",
+                        "needs_rework",
+                        "in_doubt",
+                        "escalated",
+                        "completed",
+                        "stopped",
+                        "failed",
+                    ]
+                ),
+                name="job_state_is_known",
+            ),
+            models.CheckConstraint(
+                condition=Q(risk_tier__in=RISK_TIERS), name="job_risk_tier_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(priority__gte=0, priority__lte=3), name="job_priority_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["completed", "stopped", "failed"], finished_at__isnull=False)
+                | (~Q(state__in=["completed", "stopped", "failed"]) & Q(finished_at=None)),
+                name="job_finished_iff_dated",
+            ),
+            models.CheckConstraint(
+                condition=Q(attempt__lte=F("max_attempts")), name="job_attempts_are_bounded"
+            ),
+            models.CheckConstraint(
+                condition=Q(fencing_token__gte=F("attempt")), name="job_token_at_least_attempt"
+            ),
+            models.CheckConstraint(
+                condition=~Q(state="active") | Q(attempt__gte=1), name="job_active_has_attempt"
+            ),
+            models.CheckConstraint(
+                condition=~Q(risk_tier="high")
+                | Q(review_required=True, execution_approval_required=True),
+                name="job_high_risk_is_reviewed_and_approved",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=["queued", "active"])
+                | Q(execution_approval_required=False)
+                | Q(approval_valid_until__isnull=False),
+                name="job_approved_before_queued",
+            ),
+            models.CheckConstraint(
+                condition=~Q(state__in=["held", "queued", "needs_rework"])
+                | Q(unresolved_executions=0),
+                name="job_unresolved_is_not_claimable",
+            ),
+        ]
+        indexes = [
+            # Claim order, per agent. Claims walk it from its start and need no sort.
+            models.Index(
+                F("agent"),
+                F("priority").desc(),
+                F("available_at"),
+                F("id"),
+                name="job_claim_idx",
+                condition=Q(state="queued", paused=False),
+            ),
+            # What waits for a person, oldest first.
+            models.Index(
+                fields=["state", "state_since"],
+                name="job_inbox_idx",
+                condition=Q(
+                    state__in=[
+                        "held",
+                        "review_required",
+                        "needs_rework",
+                        "in_doubt",
+                        "escalated",
+                    ]
+                ),
+            ),
+            models.Index(
+                fields=["deadline_at"],
+                name="job_deadline_idx",
+                condition=Q(deadline_at__isnull=False, finished_at=None),
+            ),
+            models.Index(
+                fields=["expires_if_not_started_at"],
+                name="job_queue_wait_idx",
+                condition=Q(expires_if_not_started_at__isnull=False, state="queued", attempt=0),
+            ),
+            models.Index(fields=["state", "-id"], name="job_by_state_idx"),
+            models.Index(fields=["agent", "-id"], name="job_by_agent_idx"),
+            models.Index(fields=["submitted_by", "-id"], name="job_by_submitter_idx"),
+            models.Index(
+                fields=["finished_at"], name="job_finished_idx", condition=Q(finished_at__isnull=False)
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.task_id
+
+    @property
+    def audit_subject(self) -> str:
+        return f"job:{self.job_id}"
+
+    @property
+    def attempts_left(self) -> int:
+        return self.max_attempts - self.attempt
+
+    def move_to(self, state: str, *, at: datetime) -> None:
+        """Put the job into `state` at the instant `at`: the only place that assigns a state.
+
+        :raises ValueError: the move is not in `MOVES`; guards refuse it politely before.
+        """
+        if state not in self.MOVES[self.state]:
+            raise ValueError(f"{self.state} -> {state} is not a move")
+        self.state = state
+        self.state_since = at
+        self.finished_at = at if state in self.FINISHED else None
+        self.revision += 1
+
+
+class Task(models.Model):
+    """What the submitter asked for: the payload of a job, never changed."""
+
+    job = models.OneToOneField(Job, models.PROTECT, primary_key=True, related_name="task")
+    source = models.CharField(max_length=60)
+    title = models.CharField(max_length=200)
+    goal = models.TextField()
+    inputs = models.JSONField(default=dict)
+    output_required = models.BooleanField(default=False)
+    rollback_required = models.BooleanField(default=False)
+    labels = models.JSONField(default=dict)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+    content_sha256 = models.CharField(max_length=64)
+    envelope = models.JSONField()
+    execution_digest = models.CharField(max_length=64)
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Attempt(models.Model):
+    """One official try of a job. Every claim makes one, and none is ever taken back.
+
+    `outcome_sha256` is the digest of the request that ended it, by which a repeated request is
+    told from another one.
+    """
+
+    class Outcome(models.TextChoices):
+        COMPLETED = "completed"
+        FAILED = "failed"
+        ESCALATED = "escalated"
+        LEASE_EXPIRED = "lease_expired"
+        SUPERSEDED = "superseded"
+        TIMED_OUT = "timed_out"
+        DEADLINE_EXCEEDED = "deadline_exceeded"
+        STOPPED = "stopped"
+
+    job = models.ForeignKey(Job, models.PROTECT, related_name="attempts", db_index=False)
+    number = models.PositiveIntegerField()
+    fencing_token = models.PositiveBigIntegerField()
+    session = models.ForeignKey(Session, models.PROTECT, db_constraint=False, db_index=False)
+    worker_id = models.CharField(max_length=120)
+    runtime = models.CharField(max_length=40)
+    lease_seconds = models.PositiveIntegerField()
+    claimed_at = models.DateTimeField()
+    deadline_at = models.DateTimeField(null=True, blank=True)
+    claim_key = models.UUIDField(null=True, blank=True)
+    claim_answers = models.PositiveIntegerField(default=1)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=20, choices=Outcome, null=True, blank=True)
+    outcome_sha256 = models.CharField(max_length=64, blank=True)
+    needs_review = models.BooleanField(default=False)
+    retryable = models.BooleanField(null=True, blank=True)
+    error_code = models.CharField(max_length=80, blank=True)
+    error_message = models.TextField(blank=True)
+    result = models.JSONField(null=True, blank=True)
+    result_pointer = models.CharField(max_length=1000, blank=True)
+    progress = models.JSONField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once"),
+            models.UniqueConstraint(fields=["job", "fencing_token"], name="attempt_token_once"),
+            models.UniqueConstraint(
+                fields=["job"], condition=Q(ended_at=None), name="attempt_one_open_per_job"
+            ),
+            models.CheckConstraint(
+                condition=Q(ended_at=None, outcome=None)
+                | Q(ended_at__isnull=False, outcome__isnull=False),
+                name="attempt_outcome_iff_ended",
+            ),
+            models.CheckConstraint(condition=Q(number__gte=1), name="attempt_counts_from_1"),
+        ]
+        indexes = [
+            # Attempt deadlines of the few that run.
+            models.Index(
+                fields=["deadline_at"],
+                name="attempt_deadline_idx",
+                condition=Q(ended_at=None, deadline_at__isnull=False),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number} of job {self.job_id}"
+
+    def close(self, outcome: str, *, at: datetime) -> None:
+        """End the attempt with `outcome` at the instant `at`.
+
+        :raises ValueError: it has ended already.
+        """
+        if self.ended_at is not None:
+            raise ValueError(f"{self} has ended")
+        self.outcome = outcome
+        self.ended_at = at
+
+
+class Lease(models.Model):
+    """The time-bounded right to work on the running attempt of a job.
+
+    The row exists while the job is active and no longer, so there is one lease per job at most.
+    No index covers `expires_at`: heartbeats stay HOT updates, and the sweep scans live rows only.
+    """
+
+    job = models.OneToOneField(Job, models.PROTECT, primary_key=True, related_name="lease")
+    attempt = models.PositiveIntegerField()
+    fencing_token = models.PositiveBigIntegerField()
+    session = models.ForeignKey(Session, models.PROTECT, db_constraint=False, db_index=False)
+    worker_id = models.CharField(max_length=120)
+    lease_seconds = models.PositiveIntegerField()
+    granted_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    heartbeat_at = models.DateTimeField()
+    progress = models.JSONField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return f"lease of job {self.job_id}"
+
+
+class Approval(models.Model):
+    """A person's decision on a held job, for one execution digest and until a time."""
+
+    class Decision(models.TextChoices):
+        APPROVED = "approved"
+        REJECTED = "rejected"
+        WITHDRAWN = "withdrawn"
+        EXPIRED = "expired"
+
+    job = models.ForeignKey(Job, models.PROTECT, related_name="approvals")
+    execution_digest = models.CharField(max_length=64)
+    decision = models.CharField(max_length=10, choices=Decision)
+    decided_by = models.CharField(max_length=160)
+    decided_at = models.DateTimeField()
+    reason = models.TextField()
+    valid_until = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=~Q(reason=""), name="approval_has_reason"),
+            models.CheckConstraint(
+                condition=~Q(decision="approved") | Q(valid_until__gt=F("decided_at")),
+                name="approval_is_valid_until",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.decision} by {self.decided_by}"
+
+
+class Review(models.Model):
+    """A person's verdict on what an attempt delivered."""
+
+    class Verdict(models.TextChoices):
+        ACCEPTED = "accepted"
+        NEEDS_REWORK = "needs_rework"
+        REJECTED = "rejected"
+
+    job = models.ForeignKey(Job, models.PROTECT, related_name="reviews")
+    attempt = models.PositiveIntegerField()
+    verdict = models.CharField(max_length=12, choices=Verdict)
+    decided_by = models.CharField(max_length=160)
+    decided_at = models.DateTimeField()
+    reason = models.TextField()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=~Q(reason=""), name="review_has_reason")]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.decided_by}"
+
+
+class Escalation(models.Model):
+    """A call for a human, by a worker or the system; open until somebody resolves it."""
+
+    class Resolution(models.TextChoices):
+        REQUEUE = "requeue"
+        COMPLETE = "complete"
+        FAIL = "fail"
+        STOP = "stop"
+        ENDED = "ended"
+
+    job = models.ForeignKey(Job, models.PROTECT, related_name="escalations")
+    attempt = models.PositiveIntegerField()
+    raised_by = models.CharField(max_length=160)
+    raised_at = models.DateTimeField()
+    reason = models.TextField()
+    notify_to = models.CharField(max_length=200, blank=True)
+    resolution = models.CharField(max_length=10, choices=Resolution, null=True, blank=True)
+    resolved_by = models.CharField(max_length=160, blank=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolve_reason = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job"], condition=Q(resolved_at=None), name="escalation_one_open_per_job"
+            ),
+            models.CheckConstraint(
+                condition=Q(resolved_at=None, resolution=None)
+                | Q(resolved_at__isnull=False, resolution__isnull=False),
+                name="escalation_resolution_iff_dated",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"escalation of job {self.job_id}"
+
+
+class RetryExtension(models.Model):
+    """An operator's grant that raises a job's `max_attempts`: by whom, why, from what to what."""
+
+    job = models.ForeignKey(Job, models.PROTECT, related_name="extensions")
+    from_max = models.PositiveIntegerField()
+    to_max = models.PositiveIntegerField()
+    ceiling = models.PositiveIntegerField()
+    granted_by = models.CharField(max_length=160)
+    granted_at = models.DateTimeField()
+    reason = models.TextField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "to_max"], name="extension_step_once"),
+            models.CheckConstraint(
+                condition=Q(to_max__gt=F("from_max"), to_max__lte=F("ceiling")),
+                name="extension_raises_within_ceiling",
+            ),
+            models.CheckConstraint(condition=~Q(reason=""), name="extension_has_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.from_max} -> {self.to_max} by {self.granted_by}"
+
+
+class Reflection(models.Model):
+    """A worker's note on a job: numbered per job, append-only."""
+
+    job = models.ForeignKey(Job, models.PROTECT, related_name="reflections", db_index=False)
+    number = models.PositiveIntegerField()
+    attempt = models.PositiveIntegerField()
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="reflections")
+    what_worked = models.TextField(blank=True)
+    what_failed = models.TextField(blank=True)
+    pattern_observed = models.TextField(blank=True)
+    context_type = models.CharField(max_length=100, blank=True)
+    tool_sequence = models.JSONField(default=list)
+    success_signal = models.TextField(blank=True)
+    failure_signal = models.TextField(blank=True)
+    sensitivity_level = models.CharField(max_length=20, default="internal")
+    content_sha256 = models.CharField(max_length=64)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "number"], name="reflection_number_once"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="reflection_counts_from_1"),
+        ]
+
+    def __str__(self) -> str:
+        return f"reflection {self.number} of job {self.job_id}"
+
+
+class Skill(models.Model):
+    """A pattern that recurred in reflections of an agent, with how well it served since.
+
+    `confidence` is in [0, 1].
+    """
+
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="skills")
+    task_type = models.CharField(max_length=60)
+    context_type = models.CharField(max_length=100, blank=True)
+    pattern = models.TextField()
+    pattern_sha256 = models.CharField(max_length=64)
+    tool_sequence = models.JSONField(default=list)
+    occurrences = models.PositiveIntegerField()
+    successes = models.PositiveIntegerField(default=0)
+    failures = models.PositiveIntegerField(default=0)
+    confidence = models.FloatField()
+    created_at = models.DateTimeField()
+    updated_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "task_type", "context_type", "pattern_sha256"],
+                name="skill_pattern_once",
+            ),
+            models.CheckConstraint(
+                condition=Q(confidence__gte=0, confidence__lte=1), name="skill_confidence_is_share"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["task_type", "context_type", "-confidence"], name="skill_find_idx")
+        ]
+
+    def __str__(self) -> str:
+        return self.pattern[:60]
