@@ -31,7 +31,9 @@ class Fleet(ChainHead):
     epoch_rotated_at = models.DateTimeField()
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(id=1), name="fleet_is_one_row")]
+        constraints = [
+            models.CheckConstraint(condition=Q(id=1), name="fleet_is_one_row")
+        ]
 
     def __str__(self) -> str:
         return "fleet"
@@ -54,14 +56,18 @@ class Agent(ChainHead):
         CLOSED = "closed"
 
     name = models.SlugField(max_length=60, unique=True)
-    max_risk_tier = models.CharField(max_length=6, choices=RiskTier, default=RiskTier.MEDIUM)
+    max_risk_tier = models.CharField(
+        max_length=6, choices=RiskTier, default=RiskTier.MEDIUM
+    )
     runtime = models.CharField(max_length=40, default="command")
     enabled = models.BooleanField(default=True)
     expected = models.BooleanField(default=True)
     approve_cells = models.BooleanField(default=False)
     fresh_seconds = models.PositiveIntegerField(default=60)
     stale_seconds = models.PositiveIntegerField(default=180)
-    admission = models.CharField(max_length=8, choices=Admission, default=Admission.OPEN)
+    admission = models.CharField(
+        max_length=8, choices=Admission, default=Admission.OPEN
+    )
     admission_generation = models.PositiveBigIntegerField(default=1)
     barrier_id = models.CharField(max_length=120, blank=True)
     created_at = models.DateTimeField()
@@ -73,7 +79,8 @@ class Agent(ChainHead):
                 name="agent_admission_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(max_risk_tier__in=RISK_TIERS), name="agent_risk_tier_is_known"
+                condition=Q(max_risk_tier__in=RISK_TIERS),
+                name="agent_risk_tier_is_known",
             ),
             models.CheckConstraint(
                 condition=Q(stale_seconds__gte=F("fresh_seconds")),
@@ -98,7 +105,11 @@ class Submitter(ChainHead):
 
     name = models.SlugField(max_length=60, unique=True)
     owner = models.ForeignKey(
-        settings.AUTH_USER_MODEL, models.PROTECT, null=True, blank=True, related_name="+"
+        settings.AUTH_USER_MODEL,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
     )
     created_at = models.DateTimeField()
 
@@ -153,7 +164,9 @@ class Credential(models.Model):
                 name="credential_of_one_principal",
             ),
             models.CheckConstraint(
-                condition=Q(scopes__contained_by=["work", "submit", "control", "admit", "read"]),
+                condition=Q(
+                    scopes__contained_by=["work", "submit", "control", "admit", "read"]
+                ),
                 name="credential_scopes_are_known",
             ),
         ]
@@ -261,7 +274,9 @@ class MaintenanceInhibit(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["agent"], name="inhibit_open_idx", condition=Q(lifted_at=None))
+            models.Index(
+                fields=["agent"], name="inhibit_open_idx", condition=Q(lifted_at=None)
+            )
         ]
 
     def __str__(self) -> str:

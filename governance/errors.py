@@ -76,7 +76,8 @@ class DomainError(Exception):
         """Return the RFC 9457 body. `instance` is the request's URN."""
         return {
             "type": type_base + self.reason.lower().replace("_", "-"),
-            "title": self.title or (type(self).__doc__ or "").partition("\n")[0].rstrip("."),
+            "title": self.title
+            or (type(self).__doc__ or "").partition("\n")[0].rstrip("."),
             "status": self.status,
             "detail": self.detail,
             "instance": instance,
@@ -146,7 +147,12 @@ class IdempotencyKeyInvalid(InvalidArgument):
 class Unauthenticated(DomainError):
     """A valid bearer token is required."""
 
-    code, reason, status, retry = "UNAUTHENTICATED", "UNAUTHENTICATED", 401, "reauthenticate"
+    code, reason, status, retry = (
+        "UNAUTHENTICATED",
+        "UNAUTHENTICATED",
+        401,
+        "reauthenticate",
+    )
 
 
 class ClientCertificateMismatch(Unauthenticated):
@@ -219,7 +225,12 @@ class IdempotencyKeyExpired(DomainError):
 class IdempotencyInFlight(DomainError):
     """The same request is being executed right now."""
 
-    code, reason, retry, effect = "ABORTED", "IDEMPOTENCY_IN_FLIGHT", "same_key", "unknown"
+    code, reason, retry, effect = (
+        "ABORTED",
+        "IDEMPOTENCY_IN_FLIGHT",
+        "same_key",
+        "unknown",
+    )
 
 
 # --- Recorded outcomes ------------------------------------------------------------------------
@@ -478,7 +489,12 @@ class Unavailable(DomainError):
 class DeadlineExceeded(DomainError):
     """The answer did not come in time; the outcome is unknown."""
 
-    code, reason, status, retry = "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", 504, "reconcile"
+    code, reason, status, retry = (
+        "DEADLINE_EXCEEDED",
+        "DEADLINE_EXCEEDED",
+        504,
+        "reconcile",
+    )
     effect = "unknown"
 
 
@@ -510,6 +526,8 @@ def every_refusal() -> list[type[DomainError]]:
     found = [
         value
         for value in globals().values()
-        if isinstance(value, type) and issubclass(value, DomainError) and value is not DomainError
+        if isinstance(value, type)
+        and issubclass(value, DomainError)
+        and value is not DomainError
     ]
     return found

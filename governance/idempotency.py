@@ -68,17 +68,26 @@ class Key:
 
 def encode(body: dict[str, Any]) -> bytes:
     """Return the JSON text of an answer."""
-    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, default=str).encode()
+    return json.dumps(
+        body, separators=(",", ":"), ensure_ascii=False, default=str
+    ).encode()
 
 
-def request_digest(*, method: str, operation: str, path: dict[str, Any], canonical: bytes) -> bytes:
+def request_digest(
+    *, method: str, operation: str, path: dict[str, Any], canonical: bytes
+) -> bytes:
     """Return the SHA-256 of a request: version, method, operation, path parameters, body."""
-    head = "\n".join(["v1", method, operation, json.dumps(path, sort_keys=True, default=str), ""])
+    head = "\n".join(
+        ["v1", method, operation, json.dumps(path, sort_keys=True, default=str), ""]
+    )
     return hashlib.sha256(head.encode() + canonical).digest()
 
 
 def once(
-    run: Callable[[], Answer], *, key: Key | None = None, gate: Callable[[], None] | None = None
+    run: Callable[[], Answer],
+    *,
+    key: Key | None = None,
+    gate: Callable[[], None] | None = None,
 ) -> Answer:
     """Run `run` in one transaction, at most once per key, and return its answer.
 
@@ -119,7 +128,9 @@ def _once(
         except DomainError as error:
             if not error.stored:
                 raise
-            answer = Answer(error.status, error.as_problem(instance=audit.request_urn()))
+            answer = Answer(
+                error.status, error.as_problem(instance=audit.request_urn())
+            )
         if answer.recorded:
             _keep(key, answer)
     return answer
@@ -130,7 +141,8 @@ def _take(key: Key) -> None:
     name = f"{key.principal}|{key.operation}|{key.key}"
     [[row]] = sql.together(
         sql.Statement(
-            "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s)) AS taken", (LOCK_CLASS, name)
+            "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s)) AS taken",
+            (LOCK_CLASS, name),
         )
     )
     if not row["taken"]:
@@ -173,5 +185,3 @@ def check_age(key: UUID, *, now_ms: int) -> None:
     made_ms = key.int >> 80
     if now_ms - made_ms > TOMBSTONE_DAYS * 86_400_000:
         raise IdempotencyKeyExpired()
-
-

@@ -20,7 +20,13 @@ TYPE_PREFIX = "dev.fencepost."
 
 
 def fact(
-    *, stream: str, sequence: int, kind: str, at: datetime, data: dict[str, Any], principal: str = "system"
+    *,
+    stream: str,
+    sequence: int,
+    kind: str,
+    at: datetime,
+    data: dict[str, Any],
+    principal: str = "system",
 ) -> Fact:
     """Return a fact of the service itself, unsaved. The caller holds the stream's row lock.
 

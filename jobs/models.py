@@ -38,7 +38,9 @@ class JobType(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(max_attempts__gte=1, max_attempts_ceiling__gte=F("max_attempts")),
+                condition=Q(
+                    max_attempts__gte=1, max_attempts_ceiling__gte=F("max_attempts")
+                ),
                 name="job_type_ceiling_above_default",
             ),
             models.CheckConstraint(
@@ -102,9 +104,13 @@ class Job(ChainHead):
                 "stopped",
             }
         ),
-        "review_required": frozenset({"completed", "needs_rework", "failed", "stopped"}),
+        "review_required": frozenset(
+            {"completed", "needs_rework", "failed", "stopped"}
+        ),
         "needs_rework": frozenset({"queued", "held", "stopped", "failed"}),
-        "in_doubt": frozenset({"completed", "review_required", "queued", "failed", "stopped"}),
+        "in_doubt": frozenset(
+            {"completed", "review_required", "queued", "failed", "stopped"}
+        ),
         "escalated": frozenset(
             {"queued", "held", "needs_rework", "completed", "failed", "stopped"}
         ),
@@ -116,8 +122,12 @@ class Job(ChainHead):
 
     job_id = models.UUIDField(unique=True)
     task_id = models.CharField(max_length=100, unique=True)
-    agent = models.ForeignKey(Agent, models.PROTECT, db_constraint=False, db_index=False)
-    job_type = models.ForeignKey(JobType, models.PROTECT, db_constraint=False, db_index=False)
+    agent = models.ForeignKey(
+        Agent, models.PROTECT, db_constraint=False, db_index=False
+    )
+    job_type = models.ForeignKey(
+        JobType, models.PROTECT, db_constraint=False, db_index=False
+    )
     risk_tier = models.CharField(max_length=6, choices=RiskTier)
     priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL)
     state = models.CharField(max_length=16, choices=State)
@@ -167,21 +177,31 @@ class Job(ChainHead):
                 condition=Q(risk_tier__in=RISK_TIERS), name="job_risk_tier_is_known"
             ),
             models.CheckConstraint(
-                condition=Q(priority__gte=0, priority__lte=3), name="job_priority_is_known"
+                condition=Q(priority__gte=0, priority__lte=3),
+                name="job_priority_is_known",
             ),
             models.CheckConstraint(
-                condition=Q(state__in=["completed", "stopped", "failed"], finished_at__isnull=False)
-                | (~Q(state__in=["completed", "stopped", "failed"]) & Q(finished_at=None)),
+                condition=Q(
+                    state__in=["completed", "stopped", "failed"],
+                    finished_at__isnull=False,
+                )
+                | (
+                    ~Q(state__in=["completed", "stopped", "failed"])
+                    & Q(finished_at=None)
+                ),
                 name="job_finished_iff_dated",
             ),
             models.CheckConstraint(
-                condition=Q(attempt__lte=F("max_attempts")), name="job_attempts_are_bounded"
+                condition=Q(attempt__lte=F("max_attempts")),
+                name="job_attempts_are_bounded",
             ),
             models.CheckConstraint(
-                condition=Q(fencing_token__gte=F("attempt")), name="job_token_at_least_attempt"
+                condition=Q(fencing_token__gte=F("attempt")),
+                name="job_token_at_least_attempt",
             ),
             models.CheckConstraint(
-                condition=~Q(state="active") | Q(attempt__gte=1), name="job_active_has_attempt"
+                condition=~Q(state="active") | Q(attempt__gte=1),
+                name="job_active_has_attempt",
             ),
             models.CheckConstraint(
                 condition=~Q(risk_tier="high")
@@ -232,13 +252,17 @@ class Job(ChainHead):
             models.Index(
                 fields=["expires_if_not_started_at"],
                 name="job_queue_wait_idx",
-                condition=Q(expires_if_not_started_at__isnull=False, state="queued", attempt=0),
+                condition=Q(
+                    expires_if_not_started_at__isnull=False, state="queued", attempt=0
+                ),
             ),
             models.Index(fields=["state", "-id"], name="job_by_state_idx"),
             models.Index(fields=["agent", "-id"], name="job_by_agent_idx"),
             models.Index(fields=["submitted_by", "-id"], name="job_by_submitter_idx"),
             models.Index(
-                fields=["finished_at"], name="job_finished_idx", condition=Q(finished_at__isnull=False)
+                fields=["finished_at"],
+                name="job_finished_idx",
+                condition=Q(finished_at__isnull=False),
             ),
         ]
 
@@ -269,7 +293,9 @@ class Job(ChainHead):
 class Task(models.Model):
     """What the submitter asked for: the payload of a job, never changed."""
 
-    job = models.OneToOneField(Job, models.PROTECT, primary_key=True, related_name="task")
+    job = models.OneToOneField(
+        Job, models.PROTECT, primary_key=True, related_name="task"
+    )
     source = models.CharField(max_length=60)
     title = models.CharField(max_length=200)
     goal = models.TextField()
@@ -303,10 +329,14 @@ class Attempt(models.Model):
         DEADLINE_EXCEEDED = "deadline_exceeded"
         STOPPED = "stopped"
 
-    job = models.ForeignKey(Job, models.PROTECT, related_name="attempts", db_index=False)
+    job = models.ForeignKey(
+        Job, models.PROTECT, related_name="attempts", db_index=False
+    )
     number = models.PositiveIntegerField()
     fencing_token = models.PositiveBigIntegerField()
-    session = models.ForeignKey(Session, models.PROTECT, db_constraint=False, db_index=False)
+    session = models.ForeignKey(
+        Session, models.PROTECT, db_constraint=False, db_index=False
+    )
     worker_id = models.CharField(max_length=120)
     runtime = models.CharField(max_length=40)
     lease_seconds = models.PositiveIntegerField()
@@ -327,17 +357,25 @@ class Attempt(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once"),
-            models.UniqueConstraint(fields=["job", "fencing_token"], name="attempt_token_once"),
             models.UniqueConstraint(
-                fields=["job"], condition=Q(ended_at=None), name="attempt_one_open_per_job"
+                fields=["job", "number"], name="attempt_number_once"
+            ),
+            models.UniqueConstraint(
+                fields=["job", "fencing_token"], name="attempt_token_once"
+            ),
+            models.UniqueConstraint(
+                fields=["job"],
+                condition=Q(ended_at=None),
+                name="attempt_one_open_per_job",
             ),
             models.CheckConstraint(
                 condition=Q(ended_at=None, outcome=None)
                 | Q(ended_at__isnull=False, outcome__isnull=False),
                 name="attempt_outcome_iff_ended",
             ),
-            models.CheckConstraint(condition=Q(number__gte=1), name="attempt_counts_from_1"),
+            models.CheckConstraint(
+                condition=Q(number__gte=1), name="attempt_counts_from_1"
+            ),
         ]
         indexes = [
             # Attempt deadlines of the few that run.
@@ -369,10 +407,14 @@ class Lease(models.Model):
     No index covers `expires_at`: heartbeats stay HOT updates, and the sweep scans live rows only.
     """
 
-    job = models.OneToOneField(Job, models.PROTECT, primary_key=True, related_name="lease")
+    job = models.OneToOneField(
+        Job, models.PROTECT, primary_key=True, related_name="lease"
+    )
     attempt = models.PositiveIntegerField()
     fencing_token = models.PositiveBigIntegerField()
-    session = models.ForeignKey(Session, models.PROTECT, db_constraint=False, db_index=False)
+    session = models.ForeignKey(
+        Session, models.PROTECT, db_constraint=False, db_index=False
+    )
     worker_id = models.CharField(max_length=120)
     lease_seconds = models.PositiveIntegerField()
     granted_at = models.DateTimeField()
@@ -430,7 +472,9 @@ class Review(models.Model):
     reason = models.TextField()
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=~Q(reason=""), name="review_has_reason")]
+        constraints = [
+            models.CheckConstraint(condition=~Q(reason=""), name="review_has_reason")
+        ]
 
     def __str__(self) -> str:
         return f"{self.verdict} by {self.decided_by}"
@@ -452,7 +496,9 @@ class Escalation(models.Model):
     raised_at = models.DateTimeField()
     reason = models.TextField()
     notify_to = models.CharField(max_length=200, blank=True)
-    resolution = models.CharField(max_length=10, choices=Resolution, null=True, blank=True)
+    resolution = models.CharField(
+        max_length=10, choices=Resolution, null=True, blank=True
+    )
     resolved_by = models.CharField(max_length=160, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolve_reason = models.TextField(blank=True)
@@ -460,7 +506,9 @@ class Escalation(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["job"], condition=Q(resolved_at=None), name="escalation_one_open_per_job"
+                fields=["job"],
+                condition=Q(resolved_at=None),
+                name="escalation_one_open_per_job",
             ),
             models.CheckConstraint(
                 condition=Q(resolved_at=None, resolution=None)
@@ -486,12 +534,16 @@ class RetryExtension(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["job", "to_max"], name="extension_step_once"),
+            models.UniqueConstraint(
+                fields=["job", "to_max"], name="extension_step_once"
+            ),
             models.CheckConstraint(
                 condition=Q(to_max__gt=F("from_max"), to_max__lte=F("ceiling")),
                 name="extension_raises_within_ceiling",
             ),
-            models.CheckConstraint(condition=~Q(reason=""), name="extension_has_reason"),
+            models.CheckConstraint(
+                condition=~Q(reason=""), name="extension_has_reason"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -501,7 +553,9 @@ class RetryExtension(models.Model):
 class Reflection(models.Model):
     """A worker's note on a job: numbered per job, append-only."""
 
-    job = models.ForeignKey(Job, models.PROTECT, related_name="reflections", db_index=False)
+    job = models.ForeignKey(
+        Job, models.PROTECT, related_name="reflections", db_index=False
+    )
     number = models.PositiveIntegerField()
     attempt = models.PositiveIntegerField()
     agent = models.ForeignKey(Agent, models.PROTECT, related_name="reflections")
@@ -518,8 +572,12 @@ class Reflection(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["job", "number"], name="reflection_number_once"),
-            models.CheckConstraint(condition=Q(number__gte=1), name="reflection_counts_from_1"),
+            models.UniqueConstraint(
+                fields=["job", "number"], name="reflection_number_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(number__gte=1), name="reflection_counts_from_1"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -552,11 +610,15 @@ class Skill(models.Model):
                 name="skill_pattern_once",
             ),
             models.CheckConstraint(
-                condition=Q(confidence__gte=0, confidence__lte=1), name="skill_confidence_is_share"
+                condition=Q(confidence__gte=0, confidence__lte=1),
+                name="skill_confidence_is_share",
             ),
         ]
         indexes = [
-            models.Index(fields=["task_type", "context_type", "-confidence"], name="skill_find_idx")
+            models.Index(
+                fields=["task_type", "context_type", "-confidence"],
+                name="skill_find_idx",
+            )
         ]
 
     def __str__(self) -> str:

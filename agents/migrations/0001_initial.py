@@ -8,7 +8,6 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
@@ -17,148 +16,400 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Session',
+            name="Session",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('session_id', models.UUIDField(unique=True)),
-                ('kind', models.CharField(choices=[('implicit', 'Implicit'), ('activated', 'Activated')], max_length=10)),
-                ('state', models.CharField(choices=[('pending', 'Pending'), ('current', 'Current'), ('superseded', 'Superseded')], default='current', max_length=10)),
-                ('worker_id', models.CharField(blank=True, max_length=120)),
-                ('cell_id', models.CharField(blank=True, max_length=120)),
-                ('boot_id', models.CharField(blank=True, max_length=120)),
-                ('generation', models.PositiveBigIntegerField(default=1)),
-                ('dispatcher_epoch', models.UUIDField()),
-                ('activation_operation_id', models.CharField(blank=True, max_length=120)),
-                ('protocol_version', models.CharField(blank=True, max_length=20)),
-                ('runtime', models.CharField(blank=True, max_length=40)),
-                ('capabilities', models.JSONField(default=dict)),
-                ('created_at', models.DateTimeField()),
-                ('superseded_at', models.DateTimeField(blank=True, null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("session_id", models.UUIDField(unique=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("implicit", "Implicit"), ("activated", "Activated")],
+                        max_length=10,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("pending", "Pending"),
+                            ("current", "Current"),
+                            ("superseded", "Superseded"),
+                        ],
+                        default="current",
+                        max_length=10,
+                    ),
+                ),
+                ("worker_id", models.CharField(blank=True, max_length=120)),
+                ("cell_id", models.CharField(blank=True, max_length=120)),
+                ("boot_id", models.CharField(blank=True, max_length=120)),
+                ("generation", models.PositiveBigIntegerField(default=1)),
+                ("dispatcher_epoch", models.UUIDField()),
+                (
+                    "activation_operation_id",
+                    models.CharField(blank=True, max_length=120),
+                ),
+                ("protocol_version", models.CharField(blank=True, max_length=20)),
+                ("runtime", models.CharField(blank=True, max_length=40)),
+                ("capabilities", models.JSONField(default=dict)),
+                ("created_at", models.DateTimeField()),
+                ("superseded_at", models.DateTimeField(blank=True, null=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Agent',
+            name="Agent",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('audit_seq', models.PositiveBigIntegerField(default=0, editable=False)),
-                ('audit_head', models.BinaryField(default=b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00')),
-                ('name', models.SlugField(max_length=60, unique=True)),
-                ('max_risk_tier', models.CharField(choices=[('low', 'Low'), ('medium', 'Medium'), ('high', 'High')], default='medium', max_length=6)),
-                ('runtime', models.CharField(default='command', max_length=40)),
-                ('enabled', models.BooleanField(default=True)),
-                ('expected', models.BooleanField(default=True)),
-                ('approve_cells', models.BooleanField(default=False)),
-                ('fresh_seconds', models.PositiveIntegerField(default=60)),
-                ('stale_seconds', models.PositiveIntegerField(default=180)),
-                ('admission', models.CharField(choices=[('open', 'Open'), ('draining', 'Draining'), ('closed', 'Closed')], default='open', max_length=8)),
-                ('admission_generation', models.PositiveBigIntegerField(default=1)),
-                ('barrier_id', models.CharField(blank=True, max_length=120)),
-                ('created_at', models.DateTimeField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                (
+                    "audit_seq",
+                    models.PositiveBigIntegerField(default=0, editable=False),
+                ),
+                (
+                    "audit_head",
+                    models.BinaryField(
+                        default=b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+                    ),
+                ),
+                ("name", models.SlugField(max_length=60, unique=True)),
+                (
+                    "max_risk_tier",
+                    models.CharField(
+                        choices=[
+                            ("low", "Low"),
+                            ("medium", "Medium"),
+                            ("high", "High"),
+                        ],
+                        default="medium",
+                        max_length=6,
+                    ),
+                ),
+                ("runtime", models.CharField(default="command", max_length=40)),
+                ("enabled", models.BooleanField(default=True)),
+                ("expected", models.BooleanField(default=True)),
+                ("approve_cells", models.BooleanField(default=False)),
+                ("fresh_seconds", models.PositiveIntegerField(default=60)),
+                ("stale_seconds", models.PositiveIntegerField(default=180)),
+                (
+                    "admission",
+                    models.CharField(
+                        choices=[
+                            ("open", "Open"),
+                            ("draining", "Draining"),
+                            ("closed", "Closed"),
+                        ],
+                        default="open",
+                        max_length=8,
+                    ),
+                ),
+                ("admission_generation", models.PositiveBigIntegerField(default=1)),
+                ("barrier_id", models.CharField(blank=True, max_length=120)),
+                ("created_at", models.DateTimeField()),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('admission__in', ['open', 'draining', 'closed'])), name='agent_admission_is_known'), models.CheckConstraint(condition=models.Q(('max_risk_tier__in', ('low', 'medium', 'high'))), name='agent_risk_tier_is_known'), models.CheckConstraint(condition=models.Q(('stale_seconds__gte', models.F('fresh_seconds'))), name='agent_stale_after_fresh')],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("admission__in", ["open", "draining", "closed"])
+                        ),
+                        name="agent_admission_is_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("max_risk_tier__in", ("low", "medium", "high"))
+                        ),
+                        name="agent_risk_tier_is_known",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("stale_seconds__gte", models.F("fresh_seconds"))
+                        ),
+                        name="agent_stale_after_fresh",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Fleet',
+            name="Fleet",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('audit_seq', models.PositiveBigIntegerField(default=0, editable=False)),
-                ('audit_head', models.BinaryField(default=b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00')),
-                ('dispatcher_epoch', models.UUIDField(default=uuid.uuid4)),
-                ('epoch_rotated_at', models.DateTimeField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                (
+                    "audit_seq",
+                    models.PositiveBigIntegerField(default=0, editable=False),
+                ),
+                (
+                    "audit_head",
+                    models.BinaryField(
+                        default=b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+                    ),
+                ),
+                ("dispatcher_epoch", models.UUIDField(default=uuid.uuid4)),
+                ("epoch_rotated_at", models.DateTimeField()),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('id', 1)), name='fleet_is_one_row')],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("id", 1)), name="fleet_is_one_row"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Presence',
+            name="Presence",
             fields=[
-                ('session', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='presence', serialize=False, to='agents.session')),
-                ('last_heartbeat_at', models.DateTimeField()),
-                ('last_claim_at', models.DateTimeField(null=True)),
-                ('runtime', models.CharField(blank=True, max_length=40)),
+                (
+                    "session",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        primary_key=True,
+                        related_name="presence",
+                        serialize=False,
+                        to="agents.session",
+                    ),
+                ),
+                ("last_heartbeat_at", models.DateTimeField()),
+                ("last_claim_at", models.DateTimeField(null=True)),
+                ("runtime", models.CharField(blank=True, max_length=40)),
             ],
         ),
         migrations.AddField(
-            model_name='session',
-            name='agent',
-            field=models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='sessions', to='agents.agent'),
+            model_name="session",
+            name="agent",
+            field=models.ForeignKey(
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="sessions",
+                to="agents.agent",
+            ),
         ),
         migrations.CreateModel(
-            name='Submitter',
+            name="Submitter",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('audit_seq', models.PositiveBigIntegerField(default=0, editable=False)),
-                ('audit_head', models.BinaryField(default=b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00')),
-                ('name', models.SlugField(max_length=60, unique=True)),
-                ('created_at', models.DateTimeField()),
-                ('owner', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                (
+                    "audit_seq",
+                    models.PositiveBigIntegerField(default=0, editable=False),
+                ),
+                (
+                    "audit_head",
+                    models.BinaryField(
+                        default=b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+                    ),
+                ),
+                ("name", models.SlugField(max_length=60, unique=True)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "owner",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
-                'abstract': False,
+                "abstract": False,
             },
         ),
         migrations.CreateModel(
-            name='Credential',
+            name="Credential",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('prefix', models.CharField(max_length=16, unique=True)),
-                ('hashed_key', models.CharField(max_length=160)),
-                ('scopes', django.contrib.postgres.fields.ArrayField(base_field=models.CharField(choices=[('work', 'Work'), ('submit', 'Submit'), ('control', 'Control'), ('admit', 'Admit'), ('read', 'Read')], max_length=10), size=None)),
-                ('created_at', models.DateTimeField()),
-                ('created_by', models.CharField(max_length=160)),
-                ('expires_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_by', models.CharField(blank=True, max_length=160)),
-                ('last_used_at', models.DateTimeField(blank=True, null=True)),
-                ('certificate_sha256', models.CharField(blank=True, max_length=64)),
-                ('note', models.CharField(blank=True, max_length=200)),
-                ('agent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='credentials', to='agents.agent')),
-                ('submitter', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='credentials', to='agents.submitter')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("prefix", models.CharField(max_length=16, unique=True)),
+                ("hashed_key", models.CharField(max_length=160)),
+                (
+                    "scopes",
+                    django.contrib.postgres.fields.ArrayField(
+                        base_field=models.CharField(
+                            choices=[
+                                ("work", "Work"),
+                                ("submit", "Submit"),
+                                ("control", "Control"),
+                                ("admit", "Admit"),
+                                ("read", "Read"),
+                            ],
+                            max_length=10,
+                        ),
+                        size=None,
+                    ),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("created_by", models.CharField(max_length=160)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_by", models.CharField(blank=True, max_length=160)),
+                ("last_used_at", models.DateTimeField(blank=True, null=True)),
+                ("certificate_sha256", models.CharField(blank=True, max_length=64)),
+                ("note", models.CharField(blank=True, max_length=200)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="credentials",
+                        to="agents.agent",
+                    ),
+                ),
+                (
+                    "submitter",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="credentials",
+                        to="agents.submitter",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='MaintenanceInhibit',
+            name="MaintenanceInhibit",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('owner', models.CharField(max_length=160)),
-                ('reason', models.TextField()),
-                ('starts_at', models.DateTimeField()),
-                ('ends_at', models.DateTimeField(blank=True, null=True)),
-                ('lifted_at', models.DateTimeField(blank=True, null=True)),
-                ('lifted_by', models.CharField(blank=True, max_length=160)),
-                ('lift_reason', models.TextField(blank=True)),
-                ('agent', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='inhibits', to='agents.agent')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("owner", models.CharField(max_length=160)),
+                ("reason", models.TextField()),
+                ("starts_at", models.DateTimeField()),
+                ("ends_at", models.DateTimeField(blank=True, null=True)),
+                ("lifted_at", models.DateTimeField(blank=True, null=True)),
+                ("lifted_by", models.CharField(blank=True, max_length=160)),
+                ("lift_reason", models.TextField(blank=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="inhibits",
+                        to="agents.agent",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('lifted_at', None)), fields=['agent'], name='inhibit_open_idx')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('ends_at', None), ('ends_at__gt', models.F('starts_at')), _connector='OR'), name='inhibit_ends_after_start')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("lifted_at", None)),
+                        fields=["agent"],
+                        name="inhibit_open_idx",
+                    )
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("ends_at", None),
+                            ("ends_at__gt", models.F("starts_at")),
+                            _connector="OR",
+                        ),
+                        name="inhibit_ends_after_start",
+                    )
+                ],
             },
         ),
         migrations.AddConstraint(
-            model_name='session',
-            constraint=models.UniqueConstraint(condition=models.Q(('kind', 'implicit')), fields=('agent', 'worker_id'), name='session_one_implicit_per_worker'),
+            model_name="session",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("kind", "implicit")),
+                fields=("agent", "worker_id"),
+                name="session_one_implicit_per_worker",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='session',
-            constraint=models.UniqueConstraint(condition=models.Q(('kind', 'activated'), ('state', 'current')), fields=('agent', 'cell_id'), name='session_one_current_per_cell'),
+            model_name="session",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("kind", "activated"), ("state", "current")),
+                fields=("agent", "cell_id"),
+                name="session_one_current_per_cell",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='session',
-            constraint=models.UniqueConstraint(condition=models.Q(('kind', 'activated')), fields=('agent', 'cell_id', 'generation'), name='session_generation_once'),
+            model_name="session",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("kind", "activated")),
+                fields=("agent", "cell_id", "generation"),
+                name="session_generation_once",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='session',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'superseded'), ('superseded_at__isnull', False)), models.Q(('state__in', ['current', 'pending']), ('superseded_at', None)), _connector='OR'), name='session_superseded_iff_dated'),
+            model_name="session",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", "superseded"), ("superseded_at__isnull", False)),
+                    models.Q(
+                        ("state__in", ["current", "pending"]), ("superseded_at", None)
+                    ),
+                    _connector="OR",
+                ),
+                name="session_superseded_iff_dated",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='credential',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('agent__isnull', False), ('submitter', None)), models.Q(('agent', None), ('submitter__isnull', False)), _connector='OR'), name='credential_of_one_principal'),
+            model_name="credential",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("agent__isnull", False), ("submitter", None)),
+                    models.Q(("agent", None), ("submitter__isnull", False)),
+                    _connector="OR",
+                ),
+                name="credential_of_one_principal",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='credential',
-            constraint=models.CheckConstraint(condition=models.Q(('scopes__contained_by', ['work', 'submit', 'control', 'admit', 'read'])), name='credential_scopes_are_known'),
+            model_name="credential",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "scopes__contained_by",
+                        ["work", "submit", "control", "admit", "read"],
+                    )
+                ),
+                name="credential_scopes_are_known",
+            ),
         ),
     ]

@@ -5,101 +5,195 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='AuditCheckpoint',
+            name="AuditCheckpoint",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveBigIntegerField(unique=True)),
-                ('at', models.DateTimeField()),
-                ('first_event_id', models.PositiveBigIntegerField()),
-                ('last_event_id', models.PositiveBigIntegerField()),
-                ('leaf_count', models.PositiveIntegerField()),
-                ('root', models.BinaryField()),
-                ('prev_hash', models.BinaryField()),
-                ('hash', models.BinaryField()),
-                ('envelope', models.JSONField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("number", models.PositiveBigIntegerField(unique=True)),
+                ("at", models.DateTimeField()),
+                ("first_event_id", models.PositiveBigIntegerField()),
+                ("last_event_id", models.PositiveBigIntegerField()),
+                ("leaf_count", models.PositiveIntegerField()),
+                ("root", models.BinaryField()),
+                ("prev_hash", models.BinaryField()),
+                ("hash", models.BinaryField()),
+                ("envelope", models.JSONField()),
             ],
         ),
         migrations.CreateModel(
-            name='AuditEvent',
+            name="AuditEvent",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('subject', models.CharField(max_length=160)),
-                ('seq', models.PositiveBigIntegerField()),
-                ('at', models.DateTimeField()),
-                ('action', models.CharField(max_length=60)),
-                ('actor', models.CharField(max_length=160)),
-                ('reason', models.TextField(blank=True)),
-                ('request_id', models.CharField(blank=True, max_length=64)),
-                ('body', models.BinaryField()),
-                ('prev_hash', models.BinaryField()),
-                ('hash', models.BinaryField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("subject", models.CharField(max_length=160)),
+                ("seq", models.PositiveBigIntegerField()),
+                ("at", models.DateTimeField()),
+                ("action", models.CharField(max_length=60)),
+                ("actor", models.CharField(max_length=160)),
+                ("reason", models.TextField(blank=True)),
+                ("request_id", models.CharField(blank=True, max_length=64)),
+                ("body", models.BinaryField()),
+                ("prev_hash", models.BinaryField()),
+                ("hash", models.BinaryField()),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('subject', 'seq'), name='audit_event_seq_once'), models.CheckConstraint(condition=models.Q(('seq__gte', 1)), name='audit_event_seq_from_1')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("subject", "seq"), name="audit_event_seq_once"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("seq__gte", 1)),
+                        name="audit_event_seq_from_1",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Fact',
+            name="Fact",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('fact_id', models.CharField(max_length=120)),
-                ('principal', models.CharField(max_length=160)),
-                ('stream', models.CharField(max_length=160)),
-                ('sequence', models.PositiveBigIntegerField(null=True)),
-                ('type', models.CharField(max_length=120)),
-                ('data', models.JSONField()),
-                ('content_sha256', models.CharField(max_length=64)),
-                ('receipt_id', models.UUIDField(unique=True)),
-                ('recorded_at', models.DateTimeField()),
-                ('relayed', models.BooleanField(default=True)),
-                ('published_at', models.DateTimeField(blank=True, null=True)),
-                ('tries', models.PositiveIntegerField(default=0)),
-                ('last_error', models.TextField(blank=True)),
-                ('parked_at', models.DateTimeField(blank=True, null=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("fact_id", models.CharField(max_length=120)),
+                ("principal", models.CharField(max_length=160)),
+                ("stream", models.CharField(max_length=160)),
+                ("sequence", models.PositiveBigIntegerField(null=True)),
+                ("type", models.CharField(max_length=120)),
+                ("data", models.JSONField()),
+                ("content_sha256", models.CharField(max_length=64)),
+                ("receipt_id", models.UUIDField(unique=True)),
+                ("recorded_at", models.DateTimeField()),
+                ("relayed", models.BooleanField(default=True)),
+                ("published_at", models.DateTimeField(blank=True, null=True)),
+                ("tries", models.PositiveIntegerField(default=0)),
+                ("last_error", models.TextField(blank=True)),
+                ("parked_at", models.DateTimeField(blank=True, null=True)),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('published_at', None), ('relayed', True)), fields=['id'], name='fact_waiting_idx')],
-                'constraints': [models.UniqueConstraint(fields=('principal', 'fact_id'), name='fact_id_once'), models.UniqueConstraint(fields=('stream', 'sequence'), name='fact_sequence_once'), models.CheckConstraint(condition=models.Q(models.Q(('relayed', True), ('sequence__isnull', False)), models.Q(('published_at', None), ('relayed', False), ('sequence', None)), _connector='OR'), name='fact_sequence_iff_relayed')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("published_at", None), ("relayed", True)),
+                        fields=["id"],
+                        name="fact_waiting_idx",
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("principal", "fact_id"), name="fact_id_once"
+                    ),
+                    models.UniqueConstraint(
+                        fields=("stream", "sequence"), name="fact_sequence_once"
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("relayed", True), ("sequence__isnull", False)),
+                            models.Q(
+                                ("published_at", None),
+                                ("relayed", False),
+                                ("sequence", None),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="fact_sequence_iff_relayed",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='IdempotencyRecord',
+            name="IdempotencyRecord",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('principal', models.CharField(max_length=160)),
-                ('operation', models.CharField(max_length=80)),
-                ('key', models.UUIDField()),
-                ('digest', models.BinaryField()),
-                ('status', models.PositiveSmallIntegerField()),
-                ('headers', models.JSONField(default=dict)),
-                ('body', models.BinaryField(null=True)),
-                ('created_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField()),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("principal", models.CharField(max_length=160)),
+                ("operation", models.CharField(max_length=80)),
+                ("key", models.UUIDField()),
+                ("digest", models.BinaryField()),
+                ("status", models.PositiveSmallIntegerField()),
+                ("headers", models.JSONField(default=dict)),
+                ("body", models.BinaryField(null=True)),
+                ("created_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField()),
             ],
             options={
-                'indexes': [models.Index(fields=['created_at'], name='idempotency_age_idx')],
-                'constraints': [models.UniqueConstraint(fields=('principal', 'operation', 'key'), name='idempotency_key_once'), models.CheckConstraint(condition=models.Q(('status__gte', 200), ('status__lt', 500)), name='idempotency_final_answers_only')],
+                "indexes": [
+                    models.Index(fields=["created_at"], name="idempotency_age_idx")
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("principal", "operation", "key"),
+                        name="idempotency_key_once",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("status__gte", 200), ("status__lt", 500)),
+                        name="idempotency_final_answers_only",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='AuditCheckpointLeaf',
+            name="AuditCheckpointLeaf",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('subject', models.CharField(max_length=160)),
-                ('seq', models.PositiveBigIntegerField()),
-                ('hash', models.BinaryField()),
-                ('checkpoint', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='leaves', to='governance.auditcheckpoint')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("subject", models.CharField(max_length=160)),
+                ("seq", models.PositiveBigIntegerField()),
+                ("hash", models.BinaryField()),
+                (
+                    "checkpoint",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="leaves",
+                        to="governance.auditcheckpoint",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('checkpoint', 'subject'), name='audit_checkpoint_leaf_once')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("checkpoint", "subject"),
+                        name="audit_checkpoint_leaf_once",
+                    )
+                ],
             },
         ),
     ]

@@ -30,7 +30,9 @@ class Fact(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["principal", "fact_id"], name="fact_id_once"),
+            models.UniqueConstraint(
+                fields=["principal", "fact_id"], name="fact_id_once"
+            ),
             models.UniqueConstraint(
                 fields=["stream", "sequence"], name="fact_sequence_once"
             ),
@@ -43,7 +45,9 @@ class Fact(models.Model):
         indexes = [
             # The relay reads what waits, in order, and nothing else.
             models.Index(
-                fields=["id"], name="fact_waiting_idx", condition=Q(published_at=None, relayed=True)
+                fields=["id"],
+                name="fact_waiting_idx",
+                condition=Q(published_at=None, relayed=True),
             )
         ]
 

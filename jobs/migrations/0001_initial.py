@@ -5,355 +5,875 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
     dependencies = [
-        ('agents', '0001_initial'),
+        ("agents", "0001_initial"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Job',
+            name="Job",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('audit_seq', models.PositiveBigIntegerField(default=0, editable=False)),
-                ('audit_head', models.BinaryField(default=b'\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00')),
-                ('job_id', models.UUIDField(unique=True)),
-                ('task_id', models.CharField(max_length=100, unique=True)),
-                ('risk_tier', models.CharField(choices=[('low', 'Low'), ('medium', 'Medium'), ('high', 'High')], max_length=6)),
-                ('priority', models.SmallIntegerField(choices=[(0, 'low'), (1, 'normal'), (2, 'high'), (3, 'urgent')], default=1)),
-                ('state', models.CharField(choices=[('held', 'Held'), ('queued', 'Queued'), ('active', 'Active'), ('review_required', 'Review Required'), ('needs_rework', 'Needs Rework'), ('in_doubt', 'In Doubt'), ('escalated', 'Escalated'), ('completed', 'Completed'), ('stopped', 'Stopped'), ('failed', 'Failed')], max_length=16)),
-                ('paused', models.BooleanField(default=False)),
-                ('available_at', models.DateTimeField()),
-                ('attempt', models.PositiveIntegerField(default=0)),
-                ('max_attempts', models.PositiveIntegerField()),
-                ('fencing_token', models.PositiveBigIntegerField(default=0)),
-                ('revision', models.PositiveBigIntegerField(default=1)),
-                ('fact_sequence', models.PositiveBigIntegerField(default=0)),
-                ('reflection_count', models.PositiveIntegerField(default=0)),
-                ('unresolved_executions', models.PositiveIntegerField(default=0)),
-                ('review_required', models.BooleanField(default=False)),
-                ('execution_approval_required', models.BooleanField(default=False)),
-                ('approval_valid_until', models.DateTimeField(blank=True, null=True)),
-                ('submitted_by', models.CharField(max_length=160)),
-                ('requested_by', models.CharField(blank=True, max_length=160)),
-                ('deadline_at', models.DateTimeField(blank=True, null=True)),
-                ('expires_if_not_started_at', models.DateTimeField(blank=True, null=True)),
-                ('attempt_timeout_seconds', models.PositiveIntegerField(blank=True, null=True)),
-                ('created_at', models.DateTimeField()),
-                ('state_since', models.DateTimeField()),
-                ('finished_at', models.DateTimeField(blank=True, null=True)),
-                ('agent', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, to='agents.agent')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                (
+                    "audit_seq",
+                    models.PositiveBigIntegerField(default=0, editable=False),
+                ),
+                (
+                    "audit_head",
+                    models.BinaryField(
+                        default=b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+                    ),
+                ),
+                ("job_id", models.UUIDField(unique=True)),
+                ("task_id", models.CharField(max_length=100, unique=True)),
+                (
+                    "risk_tier",
+                    models.CharField(
+                        choices=[
+                            ("low", "Low"),
+                            ("medium", "Medium"),
+                            ("high", "High"),
+                        ],
+                        max_length=6,
+                    ),
+                ),
+                (
+                    "priority",
+                    models.SmallIntegerField(
+                        choices=[(0, "low"), (1, "normal"), (2, "high"), (3, "urgent")],
+                        default=1,
+                    ),
+                ),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("held", "Held"),
+                            ("queued", "Queued"),
+                            ("active", "Active"),
+                            ("review_required", "Review Required"),
+                            ("needs_rework", "Needs Rework"),
+                            ("in_doubt", "In Doubt"),
+                            ("escalated", "Escalated"),
+                            ("completed", "Completed"),
+                            ("stopped", "Stopped"),
+                            ("failed", "Failed"),
+                        ],
+                        max_length=16,
+                    ),
+                ),
+                ("paused", models.BooleanField(default=False)),
+                ("available_at", models.DateTimeField()),
+                ("attempt", models.PositiveIntegerField(default=0)),
+                ("max_attempts", models.PositiveIntegerField()),
+                ("fencing_token", models.PositiveBigIntegerField(default=0)),
+                ("revision", models.PositiveBigIntegerField(default=1)),
+                ("fact_sequence", models.PositiveBigIntegerField(default=0)),
+                ("reflection_count", models.PositiveIntegerField(default=0)),
+                ("unresolved_executions", models.PositiveIntegerField(default=0)),
+                ("review_required", models.BooleanField(default=False)),
+                ("execution_approval_required", models.BooleanField(default=False)),
+                ("approval_valid_until", models.DateTimeField(blank=True, null=True)),
+                ("submitted_by", models.CharField(max_length=160)),
+                ("requested_by", models.CharField(blank=True, max_length=160)),
+                ("deadline_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "expires_if_not_started_at",
+                    models.DateTimeField(blank=True, null=True),
+                ),
+                (
+                    "attempt_timeout_seconds",
+                    models.PositiveIntegerField(blank=True, null=True),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("state_since", models.DateTimeField()),
+                ("finished_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="agents.agent",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Source',
+            name="Source",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=60, unique=True)),
-                ('enabled', models.BooleanField(default=True)),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("name", models.SlugField(max_length=60, unique=True)),
+                ("enabled", models.BooleanField(default=True)),
             ],
         ),
         migrations.CreateModel(
-            name='Task',
+            name="Task",
             fields=[
-                ('job', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='task', serialize=False, to='jobs.job')),
-                ('source', models.CharField(max_length=60)),
-                ('title', models.CharField(max_length=200)),
-                ('goal', models.TextField()),
-                ('inputs', models.JSONField(default=dict)),
-                ('output_required', models.BooleanField(default=False)),
-                ('rollback_required', models.BooleanField(default=False)),
-                ('labels', models.JSONField(default=dict)),
-                ('submitted_at', models.DateTimeField(blank=True, null=True)),
-                ('content_sha256', models.CharField(max_length=64)),
-                ('envelope', models.JSONField()),
-                ('execution_digest', models.CharField(max_length=64)),
+                (
+                    "job",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        primary_key=True,
+                        related_name="task",
+                        serialize=False,
+                        to="jobs.job",
+                    ),
+                ),
+                ("source", models.CharField(max_length=60)),
+                ("title", models.CharField(max_length=200)),
+                ("goal", models.TextField()),
+                ("inputs", models.JSONField(default=dict)),
+                ("output_required", models.BooleanField(default=False)),
+                ("rollback_required", models.BooleanField(default=False)),
+                ("labels", models.JSONField(default=dict)),
+                ("submitted_at", models.DateTimeField(blank=True, null=True)),
+                ("content_sha256", models.CharField(max_length=64)),
+                ("envelope", models.JSONField()),
+                ("execution_digest", models.CharField(max_length=64)),
             ],
         ),
         migrations.CreateModel(
-            name='JobType',
+            name="JobType",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.SlugField(max_length=60, unique=True)),
-                ('runtime', models.CharField(default='command', max_length=40)),
-                ('uses_model', models.BooleanField(default=False)),
-                ('inputs_schema', models.JSONField(blank=True, default=dict)),
-                ('max_attempts', models.PositiveIntegerField(default=3)),
-                ('max_attempts_ceiling', models.PositiveIntegerField(default=10)),
-                ('lease_seconds', models.PositiveIntegerField(default=900)),
-                ('attempt_timeout_seconds', models.PositiveIntegerField(blank=True, null=True)),
-                ('backoff_base_seconds', models.PositiveIntegerField(default=10)),
-                ('backoff_cap_seconds', models.PositiveIntegerField(default=3600)),
-                ('approval_valid_seconds', models.PositiveIntegerField(default=86400)),
-                ('enabled', models.BooleanField(default=True)),
-                ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='job_types', to='agents.agent')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("name", models.SlugField(max_length=60, unique=True)),
+                ("runtime", models.CharField(default="command", max_length=40)),
+                ("uses_model", models.BooleanField(default=False)),
+                ("inputs_schema", models.JSONField(blank=True, default=dict)),
+                ("max_attempts", models.PositiveIntegerField(default=3)),
+                ("max_attempts_ceiling", models.PositiveIntegerField(default=10)),
+                ("lease_seconds", models.PositiveIntegerField(default=900)),
+                (
+                    "attempt_timeout_seconds",
+                    models.PositiveIntegerField(blank=True, null=True),
+                ),
+                ("backoff_base_seconds", models.PositiveIntegerField(default=10)),
+                ("backoff_cap_seconds", models.PositiveIntegerField(default=3600)),
+                ("approval_valid_seconds", models.PositiveIntegerField(default=86400)),
+                ("enabled", models.BooleanField(default=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="job_types",
+                        to="agents.agent",
+                    ),
+                ),
             ],
         ),
         migrations.AddField(
-            model_name='job',
-            name='job_type',
-            field=models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, to='jobs.jobtype'),
+            model_name="job",
+            name="job_type",
+            field=models.ForeignKey(
+                db_constraint=False,
+                db_index=False,
+                on_delete=django.db.models.deletion.PROTECT,
+                to="jobs.jobtype",
+            ),
         ),
         migrations.CreateModel(
-            name='Reflection',
+            name="Reflection",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField()),
-                ('attempt', models.PositiveIntegerField()),
-                ('what_worked', models.TextField(blank=True)),
-                ('what_failed', models.TextField(blank=True)),
-                ('pattern_observed', models.TextField(blank=True)),
-                ('context_type', models.CharField(blank=True, max_length=100)),
-                ('tool_sequence', models.JSONField(default=list)),
-                ('success_signal', models.TextField(blank=True)),
-                ('failure_signal', models.TextField(blank=True)),
-                ('sensitivity_level', models.CharField(default='internal', max_length=20)),
-                ('content_sha256', models.CharField(max_length=64)),
-                ('created_at', models.DateTimeField()),
-                ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='reflections', to='agents.agent')),
-                ('job', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='reflections', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("number", models.PositiveIntegerField()),
+                ("attempt", models.PositiveIntegerField()),
+                ("what_worked", models.TextField(blank=True)),
+                ("what_failed", models.TextField(blank=True)),
+                ("pattern_observed", models.TextField(blank=True)),
+                ("context_type", models.CharField(blank=True, max_length=100)),
+                ("tool_sequence", models.JSONField(default=list)),
+                ("success_signal", models.TextField(blank=True)),
+                ("failure_signal", models.TextField(blank=True)),
+                (
+                    "sensitivity_level",
+                    models.CharField(default="internal", max_length=20),
+                ),
+                ("content_sha256", models.CharField(max_length=64)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="reflections",
+                        to="agents.agent",
+                    ),
+                ),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="reflections",
+                        to="jobs.job",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='RetryExtension',
+            name="RetryExtension",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('from_max', models.PositiveIntegerField()),
-                ('to_max', models.PositiveIntegerField()),
-                ('ceiling', models.PositiveIntegerField()),
-                ('granted_by', models.CharField(max_length=160)),
-                ('granted_at', models.DateTimeField()),
-                ('reason', models.TextField()),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='extensions', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("from_max", models.PositiveIntegerField()),
+                ("to_max", models.PositiveIntegerField()),
+                ("ceiling", models.PositiveIntegerField()),
+                ("granted_by", models.CharField(max_length=160)),
+                ("granted_at", models.DateTimeField()),
+                ("reason", models.TextField()),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="extensions",
+                        to="jobs.job",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Review',
+            name="Review",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('attempt', models.PositiveIntegerField()),
-                ('verdict', models.CharField(choices=[('accepted', 'Accepted'), ('needs_rework', 'Needs Rework'), ('rejected', 'Rejected')], max_length=12)),
-                ('decided_by', models.CharField(max_length=160)),
-                ('decided_at', models.DateTimeField()),
-                ('reason', models.TextField()),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='reviews', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("attempt", models.PositiveIntegerField()),
+                (
+                    "verdict",
+                    models.CharField(
+                        choices=[
+                            ("accepted", "Accepted"),
+                            ("needs_rework", "Needs Rework"),
+                            ("rejected", "Rejected"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("decided_by", models.CharField(max_length=160)),
+                ("decided_at", models.DateTimeField()),
+                ("reason", models.TextField()),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="reviews",
+                        to="jobs.job",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Skill',
+            name="Skill",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('task_type', models.CharField(max_length=60)),
-                ('context_type', models.CharField(blank=True, max_length=100)),
-                ('pattern', models.TextField()),
-                ('pattern_sha256', models.CharField(max_length=64)),
-                ('tool_sequence', models.JSONField(default=list)),
-                ('occurrences', models.PositiveIntegerField()),
-                ('successes', models.PositiveIntegerField(default=0)),
-                ('failures', models.PositiveIntegerField(default=0)),
-                ('confidence', models.FloatField()),
-                ('created_at', models.DateTimeField()),
-                ('updated_at', models.DateTimeField()),
-                ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='skills', to='agents.agent')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("task_type", models.CharField(max_length=60)),
+                ("context_type", models.CharField(blank=True, max_length=100)),
+                ("pattern", models.TextField()),
+                ("pattern_sha256", models.CharField(max_length=64)),
+                ("tool_sequence", models.JSONField(default=list)),
+                ("occurrences", models.PositiveIntegerField()),
+                ("successes", models.PositiveIntegerField(default=0)),
+                ("failures", models.PositiveIntegerField(default=0)),
+                ("confidence", models.FloatField()),
+                ("created_at", models.DateTimeField()),
+                ("updated_at", models.DateTimeField()),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="skills",
+                        to="agents.agent",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Lease',
+            name="Lease",
             fields=[
-                ('job', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, primary_key=True, related_name='lease', serialize=False, to='jobs.job')),
-                ('attempt', models.PositiveIntegerField()),
-                ('fencing_token', models.PositiveBigIntegerField()),
-                ('worker_id', models.CharField(max_length=120)),
-                ('lease_seconds', models.PositiveIntegerField()),
-                ('granted_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField()),
-                ('heartbeat_at', models.DateTimeField()),
-                ('progress', models.JSONField(blank=True, null=True)),
-                ('session', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, to='agents.session')),
+                (
+                    "job",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        primary_key=True,
+                        related_name="lease",
+                        serialize=False,
+                        to="jobs.job",
+                    ),
+                ),
+                ("attempt", models.PositiveIntegerField()),
+                ("fencing_token", models.PositiveBigIntegerField()),
+                ("worker_id", models.CharField(max_length=120)),
+                ("lease_seconds", models.PositiveIntegerField()),
+                ("granted_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField()),
+                ("heartbeat_at", models.DateTimeField()),
+                ("progress", models.JSONField(blank=True, null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="agents.session",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Escalation',
+            name="Escalation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('attempt', models.PositiveIntegerField()),
-                ('raised_by', models.CharField(max_length=160)),
-                ('raised_at', models.DateTimeField()),
-                ('reason', models.TextField()),
-                ('notify_to', models.CharField(blank=True, max_length=200)),
-                ('resolution', models.CharField(blank=True, choices=[('requeue', 'Requeue'), ('complete', 'Complete'), ('fail', 'Fail'), ('stop', 'Stop'), ('ended', 'Ended')], max_length=10, null=True)),
-                ('resolved_by', models.CharField(blank=True, max_length=160)),
-                ('resolved_at', models.DateTimeField(blank=True, null=True)),
-                ('resolve_reason', models.TextField(blank=True)),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='escalations', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("attempt", models.PositiveIntegerField()),
+                ("raised_by", models.CharField(max_length=160)),
+                ("raised_at", models.DateTimeField()),
+                ("reason", models.TextField()),
+                ("notify_to", models.CharField(blank=True, max_length=200)),
+                (
+                    "resolution",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("requeue", "Requeue"),
+                            ("complete", "Complete"),
+                            ("fail", "Fail"),
+                            ("stop", "Stop"),
+                            ("ended", "Ended"),
+                        ],
+                        max_length=10,
+                        null=True,
+                    ),
+                ),
+                ("resolved_by", models.CharField(blank=True, max_length=160)),
+                ("resolved_at", models.DateTimeField(blank=True, null=True)),
+                ("resolve_reason", models.TextField(blank=True)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="escalations",
+                        to="jobs.job",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(condition=models.Q(('resolved_at', None)), fields=('job',), name='escalation_one_open_per_job'), models.CheckConstraint(condition=models.Q(models.Q(('resolution', None), ('resolved_at', None)), models.Q(('resolution__isnull', False), ('resolved_at__isnull', False)), _connector='OR'), name='escalation_resolution_iff_dated')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        condition=models.Q(("resolved_at", None)),
+                        fields=("job",),
+                        name="escalation_one_open_per_job",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("resolution", None), ("resolved_at", None)),
+                            models.Q(
+                                ("resolution__isnull", False),
+                                ("resolved_at__isnull", False),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="escalation_resolution_iff_dated",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Attempt',
+            name="Attempt",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('number', models.PositiveIntegerField()),
-                ('fencing_token', models.PositiveBigIntegerField()),
-                ('worker_id', models.CharField(max_length=120)),
-                ('runtime', models.CharField(max_length=40)),
-                ('lease_seconds', models.PositiveIntegerField()),
-                ('claimed_at', models.DateTimeField()),
-                ('deadline_at', models.DateTimeField(blank=True, null=True)),
-                ('claim_key', models.UUIDField(blank=True, null=True)),
-                ('claim_answers', models.PositiveIntegerField(default=1)),
-                ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('outcome', models.CharField(blank=True, choices=[('completed', 'Completed'), ('failed', 'Failed'), ('escalated', 'Escalated'), ('lease_expired', 'Lease Expired'), ('superseded', 'Superseded'), ('timed_out', 'Timed Out'), ('deadline_exceeded', 'Deadline Exceeded'), ('stopped', 'Stopped')], max_length=20, null=True)),
-                ('outcome_sha256', models.CharField(blank=True, max_length=64)),
-                ('needs_review', models.BooleanField(default=False)),
-                ('retryable', models.BooleanField(blank=True, null=True)),
-                ('error_code', models.CharField(blank=True, max_length=80)),
-                ('error_message', models.TextField(blank=True)),
-                ('result', models.JSONField(blank=True, null=True)),
-                ('result_pointer', models.CharField(blank=True, max_length=1000)),
-                ('progress', models.JSONField(blank=True, null=True)),
-                ('session', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, to='agents.session')),
-                ('job', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='attempts', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("number", models.PositiveIntegerField()),
+                ("fencing_token", models.PositiveBigIntegerField()),
+                ("worker_id", models.CharField(max_length=120)),
+                ("runtime", models.CharField(max_length=40)),
+                ("lease_seconds", models.PositiveIntegerField()),
+                ("claimed_at", models.DateTimeField()),
+                ("deadline_at", models.DateTimeField(blank=True, null=True)),
+                ("claim_key", models.UUIDField(blank=True, null=True)),
+                ("claim_answers", models.PositiveIntegerField(default=1)),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "outcome",
+                    models.CharField(
+                        blank=True,
+                        choices=[
+                            ("completed", "Completed"),
+                            ("failed", "Failed"),
+                            ("escalated", "Escalated"),
+                            ("lease_expired", "Lease Expired"),
+                            ("superseded", "Superseded"),
+                            ("timed_out", "Timed Out"),
+                            ("deadline_exceeded", "Deadline Exceeded"),
+                            ("stopped", "Stopped"),
+                        ],
+                        max_length=20,
+                        null=True,
+                    ),
+                ),
+                ("outcome_sha256", models.CharField(blank=True, max_length=64)),
+                ("needs_review", models.BooleanField(default=False)),
+                ("retryable", models.BooleanField(blank=True, null=True)),
+                ("error_code", models.CharField(blank=True, max_length=80)),
+                ("error_message", models.TextField(blank=True)),
+                ("result", models.JSONField(blank=True, null=True)),
+                ("result_pointer", models.CharField(blank=True, max_length=1000)),
+                ("progress", models.JSONField(blank=True, null=True)),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="agents.session",
+                    ),
+                ),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="attempts",
+                        to="jobs.job",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('deadline_at__isnull', False), ('ended_at', None)), fields=['deadline_at'], name='attempt_deadline_idx')],
-                'constraints': [models.UniqueConstraint(fields=('job', 'number'), name='attempt_number_once'), models.UniqueConstraint(fields=('job', 'fencing_token'), name='attempt_token_once'), models.UniqueConstraint(condition=models.Q(('ended_at', None)), fields=('job',), name='attempt_one_open_per_job'), models.CheckConstraint(condition=models.Q(models.Q(('ended_at', None), ('outcome', None)), models.Q(('ended_at__isnull', False), ('outcome__isnull', False)), _connector='OR'), name='attempt_outcome_iff_ended'), models.CheckConstraint(condition=models.Q(('number__gte', 1)), name='attempt_counts_from_1')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(
+                            ("deadline_at__isnull", False), ("ended_at", None)
+                        ),
+                        fields=["deadline_at"],
+                        name="attempt_deadline_idx",
+                    )
+                ],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("job", "number"), name="attempt_number_once"
+                    ),
+                    models.UniqueConstraint(
+                        fields=("job", "fencing_token"), name="attempt_token_once"
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("ended_at", None)),
+                        fields=("job",),
+                        name="attempt_one_open_per_job",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("ended_at", None), ("outcome", None)),
+                            models.Q(
+                                ("ended_at__isnull", False), ("outcome__isnull", False)
+                            ),
+                            _connector="OR",
+                        ),
+                        name="attempt_outcome_iff_ended",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("number__gte", 1)),
+                        name="attempt_counts_from_1",
+                    ),
+                ],
             },
         ),
         migrations.CreateModel(
-            name='Approval',
+            name="Approval",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('execution_digest', models.CharField(max_length=64)),
-                ('decision', models.CharField(choices=[('approved', 'Approved'), ('rejected', 'Rejected'), ('withdrawn', 'Withdrawn'), ('expired', 'Expired')], max_length=10)),
-                ('decided_by', models.CharField(max_length=160)),
-                ('decided_at', models.DateTimeField()),
-                ('reason', models.TextField()),
-                ('valid_until', models.DateTimeField(blank=True, null=True)),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='approvals', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True,
+                        primary_key=True,
+                        serialize=False,
+                        verbose_name="ID",
+                    ),
+                ),
+                ("execution_digest", models.CharField(max_length=64)),
+                (
+                    "decision",
+                    models.CharField(
+                        choices=[
+                            ("approved", "Approved"),
+                            ("rejected", "Rejected"),
+                            ("withdrawn", "Withdrawn"),
+                            ("expired", "Expired"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("decided_by", models.CharField(max_length=160)),
+                ("decided_at", models.DateTimeField()),
+                ("reason", models.TextField()),
+                ("valid_until", models.DateTimeField(blank=True, null=True)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="approvals",
+                        to="jobs.job",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(('reason', ''), _negated=True), name='approval_has_reason'), models.CheckConstraint(condition=models.Q(models.Q(('decision', 'approved'), _negated=True), ('valid_until__gt', models.F('decided_at')), _connector='OR'), name='approval_is_valid_until')],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("reason", ""), _negated=True),
+                        name="approval_has_reason",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(("decision", "approved"), _negated=True),
+                            ("valid_until__gt", models.F("decided_at")),
+                            _connector="OR",
+                        ),
+                        name="approval_is_valid_until",
+                    ),
+                ],
             },
         ),
         migrations.AddConstraint(
-            model_name='jobtype',
-            constraint=models.CheckConstraint(condition=models.Q(('max_attempts__gte', 1), ('max_attempts_ceiling__gte', models.F('max_attempts'))), name='job_type_ceiling_above_default'),
+            model_name="jobtype",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("max_attempts__gte", 1),
+                    ("max_attempts_ceiling__gte", models.F("max_attempts")),
+                ),
+                name="job_type_ceiling_above_default",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='jobtype',
-            constraint=models.CheckConstraint(condition=models.Q(('lease_seconds__gte', 60), ('lease_seconds__lte', 3600)), name='job_type_lease_in_range'),
+            model_name="jobtype",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("lease_seconds__gte", 60), ("lease_seconds__lte", 3600)
+                ),
+                name="job_type_lease_in_range",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(models.F('agent'), models.OrderBy(models.F('priority'), descending=True), models.F('available_at'), models.F('id'), condition=models.Q(('paused', False), ('state', 'queued')), name='job_claim_idx'),
+            model_name="job",
+            index=models.Index(
+                models.F("agent"),
+                models.OrderBy(models.F("priority"), descending=True),
+                models.F("available_at"),
+                models.F("id"),
+                condition=models.Q(("paused", False), ("state", "queued")),
+                name="job_claim_idx",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('state__in', ['held', 'review_required', 'needs_rework', 'in_doubt', 'escalated'])), fields=['state', 'state_since'], name='job_inbox_idx'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(
+                    (
+                        "state__in",
+                        [
+                            "held",
+                            "review_required",
+                            "needs_rework",
+                            "in_doubt",
+                            "escalated",
+                        ],
+                    )
+                ),
+                fields=["state", "state_since"],
+                name="job_inbox_idx",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('deadline_at__isnull', False), ('finished_at', None)), fields=['deadline_at'], name='job_deadline_idx'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(
+                    ("deadline_at__isnull", False), ("finished_at", None)
+                ),
+                fields=["deadline_at"],
+                name="job_deadline_idx",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('attempt', 0), ('expires_if_not_started_at__isnull', False), ('state', 'queued')), fields=['expires_if_not_started_at'], name='job_queue_wait_idx'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(
+                    ("attempt", 0),
+                    ("expires_if_not_started_at__isnull", False),
+                    ("state", "queued"),
+                ),
+                fields=["expires_if_not_started_at"],
+                name="job_queue_wait_idx",
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['state', '-id'], name='job_by_state_idx'),
+            model_name="job",
+            index=models.Index(fields=["state", "-id"], name="job_by_state_idx"),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['agent', '-id'], name='job_by_agent_idx'),
+            model_name="job",
+            index=models.Index(fields=["agent", "-id"], name="job_by_agent_idx"),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(fields=['submitted_by', '-id'], name='job_by_submitter_idx'),
+            model_name="job",
+            index=models.Index(
+                fields=["submitted_by", "-id"], name="job_by_submitter_idx"
+            ),
         ),
         migrations.AddIndex(
-            model_name='job',
-            index=models.Index(condition=models.Q(('finished_at__isnull', False)), fields=['finished_at'], name='job_finished_idx'),
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(("finished_at__isnull", False)),
+                fields=["finished_at"],
+                name="job_finished_idx",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('state__in', ['held', 'queued', 'active', 'review_required', 'needs_rework', 'in_doubt', 'escalated', 'completed', 'stopped', 'failed'])), name='job_state_is_known'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    (
+                        "state__in",
+                        [
+                            "held",
+                            "queued",
+                            "active",
+                            "review_required",
+                            "needs_rework",
+                            "in_doubt",
+                            "escalated",
+                            "completed",
+                            "stopped",
+                            "failed",
+                        ],
+                    )
+                ),
+                name="job_state_is_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('risk_tier__in', ('low', 'medium', 'high'))), name='job_risk_tier_is_known'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("risk_tier__in", ("low", "medium", "high"))),
+                name="job_risk_tier_is_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('priority__gte', 0), ('priority__lte', 3)), name='job_priority_is_known'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("priority__gte", 0), ("priority__lte", 3)),
+                name="job_priority_is_known",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('finished_at__isnull', False), ('state__in', ['completed', 'stopped', 'failed'])), models.Q(models.Q(('state__in', ['completed', 'stopped', 'failed']), _negated=True), ('finished_at', None)), _connector='OR'), name='job_finished_iff_dated'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("finished_at__isnull", False),
+                        ("state__in", ["completed", "stopped", "failed"]),
+                    ),
+                    models.Q(
+                        models.Q(
+                            ("state__in", ["completed", "stopped", "failed"]),
+                            _negated=True,
+                        ),
+                        ("finished_at", None),
+                    ),
+                    _connector="OR",
+                ),
+                name="job_finished_iff_dated",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('attempt__lte', models.F('max_attempts'))), name='job_attempts_are_bounded'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("attempt__lte", models.F("max_attempts"))),
+                name="job_attempts_are_bounded",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(('fencing_token__gte', models.F('attempt'))), name='job_token_at_least_attempt'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("fencing_token__gte", models.F("attempt"))),
+                name="job_token_at_least_attempt",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state', 'active'), _negated=True), ('attempt__gte', 1), _connector='OR'), name='job_active_has_attempt'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state", "active"), _negated=True),
+                    ("attempt__gte", 1),
+                    _connector="OR",
+                ),
+                name="job_active_has_attempt",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('risk_tier', 'high'), _negated=True), models.Q(('execution_approval_required', True), ('review_required', True)), _connector='OR'), name='job_high_risk_is_reviewed_and_approved'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("risk_tier", "high"), _negated=True),
+                    models.Q(
+                        ("execution_approval_required", True), ("review_required", True)
+                    ),
+                    _connector="OR",
+                ),
+                name="job_high_risk_is_reviewed_and_approved",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['queued', 'active']), _negated=True), ('execution_approval_required', False), ('approval_valid_until__isnull', False), _connector='OR'), name='job_approved_before_queued'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("state__in", ["queued", "active"]), _negated=True),
+                    ("execution_approval_required", False),
+                    ("approval_valid_until__isnull", False),
+                    _connector="OR",
+                ),
+                name="job_approved_before_queued",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='job',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('state__in', ['held', 'queued', 'needs_rework']), _negated=True), ('unresolved_executions', 0), _connector='OR'), name='job_unresolved_is_not_claimable'),
+            model_name="job",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(
+                        ("state__in", ["held", "queued", "needs_rework"]), _negated=True
+                    ),
+                    ("unresolved_executions", 0),
+                    _connector="OR",
+                ),
+                name="job_unresolved_is_not_claimable",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='reflection',
-            constraint=models.UniqueConstraint(fields=('job', 'number'), name='reflection_number_once'),
+            model_name="reflection",
+            constraint=models.UniqueConstraint(
+                fields=("job", "number"), name="reflection_number_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='reflection',
-            constraint=models.CheckConstraint(condition=models.Q(('number__gte', 1)), name='reflection_counts_from_1'),
+            model_name="reflection",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("number__gte", 1)), name="reflection_counts_from_1"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='retryextension',
-            constraint=models.UniqueConstraint(fields=('job', 'to_max'), name='extension_step_once'),
+            model_name="retryextension",
+            constraint=models.UniqueConstraint(
+                fields=("job", "to_max"), name="extension_step_once"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='retryextension',
-            constraint=models.CheckConstraint(condition=models.Q(('to_max__gt', models.F('from_max')), ('to_max__lte', models.F('ceiling'))), name='extension_raises_within_ceiling'),
+            model_name="retryextension",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("to_max__gt", models.F("from_max")),
+                    ("to_max__lte", models.F("ceiling")),
+                ),
+                name="extension_raises_within_ceiling",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='retryextension',
-            constraint=models.CheckConstraint(condition=models.Q(('reason', ''), _negated=True), name='extension_has_reason'),
+            model_name="retryextension",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("reason", ""), _negated=True),
+                name="extension_has_reason",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='review',
-            constraint=models.CheckConstraint(condition=models.Q(('reason', ''), _negated=True), name='review_has_reason'),
+            model_name="review",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("reason", ""), _negated=True),
+                name="review_has_reason",
+            ),
         ),
         migrations.AddIndex(
-            model_name='skill',
-            index=models.Index(fields=['task_type', 'context_type', '-confidence'], name='skill_find_idx'),
+            model_name="skill",
+            index=models.Index(
+                fields=["task_type", "context_type", "-confidence"],
+                name="skill_find_idx",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='skill',
-            constraint=models.UniqueConstraint(fields=('agent', 'task_type', 'context_type', 'pattern_sha256'), name='skill_pattern_once'),
+            model_name="skill",
+            constraint=models.UniqueConstraint(
+                fields=("agent", "task_type", "context_type", "pattern_sha256"),
+                name="skill_pattern_once",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='skill',
-            constraint=models.CheckConstraint(condition=models.Q(('confidence__gte', 0), ('confidence__lte', 1)), name='skill_confidence_is_share'),
+            model_name="skill",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("confidence__gte", 0), ("confidence__lte", 1)),
+                name="skill_confidence_is_share",
+            ),
         ),
     ]
