@@ -31,9 +31,7 @@ class Fleet(ChainHead):
     epoch_rotated_at = models.DateTimeField()
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(condition=Q(id=1), name="fleet_is_one_row")
-        ]
+        constraints = [models.CheckConstraint(condition=Q(id=1), name="fleet_is_one_row")]
 
     def __str__(self) -> str:
         return "fleet"
@@ -56,18 +54,14 @@ class Agent(ChainHead):
         CLOSED = "closed"
 
     name = models.SlugField(max_length=60, unique=True)
-    max_risk_tier = models.CharField(
-        max_length=6, choices=RiskTier, default=RiskTier.MEDIUM
-    )
+    max_risk_tier = models.CharField(max_length=6, choices=RiskTier, default=RiskTier.MEDIUM)
     runtime = models.CharField(max_length=40, default="command")
     enabled = models.BooleanField(default=True)
     expected = models.BooleanField(default=True)
     approve_cells = models.BooleanField(default=False)
     fresh_seconds = models.PositiveIntegerField(default=60)
     stale_seconds = models.PositiveIntegerField(default=180)
-    admission = models.CharField(
-        max_length=8, choices=Admission, default=Admission.OPEN
-    )
+    admission = models.CharField(max_length=8, choices=Admission, default=Admission.OPEN)
     admission_generation = models.PositiveBigIntegerField(default=1)
     barrier_id = models.CharField(max_length=120, blank=True)
     created_at = models.DateTimeField()
@@ -164,9 +158,7 @@ class Credential(models.Model):
                 name="credential_of_one_principal",
             ),
             models.CheckConstraint(
-                condition=Q(
-                    scopes__contained_by=["work", "submit", "control", "admit", "read"]
-                ),
+                condition=Q(scopes__contained_by=["work", "submit", "control", "admit", "read"]),
                 name="credential_scopes_are_known",
             ),
         ]
@@ -255,9 +247,7 @@ class MaintenanceInhibit(models.Model):
     `ends_at` NULL: until an operator lifts it.
     """
 
-    agent = models.ForeignKey(
-        Agent, models.PROTECT, null=True, blank=True, related_name="inhibits"
-    )
+    agent = models.ForeignKey(Agent, models.PROTECT, null=True, blank=True, related_name="inhibits")
     owner = models.CharField(max_length=160)
     reason = models.TextField()
     starts_at = models.DateTimeField()
@@ -274,9 +264,7 @@ class MaintenanceInhibit(models.Model):
             ),
         ]
         indexes = [
-            models.Index(
-                fields=["agent"], name="inhibit_open_idx", condition=Q(lifted_at=None)
-            )
+            models.Index(fields=["agent"], name="inhibit_open_idx", condition=Q(lifted_at=None))
         ]
 
     def __str__(self) -> str:

@@ -76,8 +76,7 @@ class DomainError(Exception):
         """Return the RFC 9457 body. `instance` is the request's URN."""
         return {
             "type": type_base + self.reason.lower().replace("_", "-"),
-            "title": self.title
-            or (type(self).__doc__ or "").partition("\n")[0].rstrip("."),
+            "title": self.title or (type(self).__doc__ or "").partition("\n")[0].rstrip("."),
             "status": self.status,
             "detail": self.detail,
             "instance": instance,
@@ -526,8 +525,6 @@ def every_refusal() -> list[type[DomainError]]:
     found = [
         value
         for value in globals().values()
-        if isinstance(value, type)
-        and issubclass(value, DomainError)
-        and value is not DomainError
+        if isinstance(value, type) and issubclass(value, DomainError) and value is not DomainError
     ]
     return found

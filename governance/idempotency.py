@@ -68,18 +68,12 @@ class Key:
 
 def encode(body: dict[str, Any]) -> bytes:
     """Return the JSON text of an answer."""
-    return json.dumps(
-        body, separators=(",", ":"), ensure_ascii=False, default=str
-    ).encode()
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False, default=str).encode()
 
 
-def request_digest(
-    *, method: str, operation: str, path: dict[str, Any], canonical: bytes
-) -> bytes:
+def request_digest(*, method: str, operation: str, path: dict[str, Any], canonical: bytes) -> bytes:
     """Return the SHA-256 of a request: version, method, operation, path parameters, body."""
-    head = "\n".join(
-        ["v1", method, operation, json.dumps(path, sort_keys=True, default=str), ""]
-    )
+    head = "\n".join(["v1", method, operation, json.dumps(path, sort_keys=True, default=str), ""])
     return hashlib.sha256(head.encode() + canonical).digest()
 
 
@@ -110,9 +104,7 @@ def once(
     raise AssertionError("unreachable")
 
 
-def _once(
-    run: Callable[[], Answer], key: Key | None, gate: Callable[[], None] | None
-) -> Answer:
+def _once(run: Callable[[], Answer], key: Key | None, gate: Callable[[], None] | None) -> Answer:
     with transaction.atomic(durable=True):
         if key is not None:
             _take(key)
@@ -128,9 +120,7 @@ def _once(
         except DomainError as error:
             if not error.stored:
                 raise
-            answer = Answer(
-                error.status, error.as_problem(instance=audit.request_urn())
-            )
+            answer = Answer(error.status, error.as_problem(instance=audit.request_urn()))
         if answer.recorded:
             _keep(key, answer)
     return answer

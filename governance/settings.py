@@ -8,15 +8,11 @@ import environ
 env = environ.Env()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = Path(
-    env.str("FENCEPOST_DATA", default=str(BASE_DIR / ".fencepost"))
-).resolve()
+DATA_DIR = Path(env.str("FENCEPOST_DATA", default=str(BASE_DIR / ".fencepost"))).resolve()
 
 DEBUG = env.bool("FENCEPOST_DEBUG", default=False)
 SECRET_KEY = env.str("FENCEPOST_SECRET_KEY", default="")
-ALLOWED_HOSTS = env.list(
-    "FENCEPOST_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"]
-)
+ALLOWED_HOSTS = env.list("FENCEPOST_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
 
 INSTALLED_APPS = [
     "django.contrib.admin",

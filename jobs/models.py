@@ -38,9 +38,7 @@ class JobType(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(
-                    max_attempts__gte=1, max_attempts_ceiling__gte=F("max_attempts")
-                ),
+                condition=Q(max_attempts__gte=1, max_attempts_ceiling__gte=F("max_attempts")),
                 name="job_type_ceiling_above_default",
             ),
             models.CheckConstraint(
@@ -104,13 +102,9 @@ class Job(ChainHead):
                 "stopped",
             }
         ),
-        "review_required": frozenset(
-            {"completed", "needs_rework", "failed", "stopped"}
-        ),
+        "review_required": frozenset({"completed", "needs_rework", "failed", "stopped"}),
         "needs_rework": frozenset({"queued", "held", "stopped", "failed"}),
-        "in_doubt": frozenset(
-            {"completed", "review_required", "queued", "failed", "stopped"}
-        ),
+        "in_doubt": frozenset({"completed", "review_required", "queued", "failed", "stopped"}),
         "escalated": frozenset(
             {"queued", "held", "needs_rework", "completed", "failed", "stopped"}
         ),
@@ -122,12 +116,8 @@ class Job(ChainHead):
 
     job_id = models.UUIDField(unique=True)
     task_id = models.CharField(max_length=100, unique=True)
-    agent = models.ForeignKey(
-        Agent, models.PROTECT, db_constraint=False, db_index=False
-    )
-    job_type = models.ForeignKey(
-        JobType, models.PROTECT, db_constraint=False, db_index=False
-    )
+    agent = models.ForeignKey(Agent, models.PROTECT, db_constraint=False, db_index=False)
+    job_type = models.ForeignKey(JobType, models.PROTECT, db_constraint=False, db_index=False)
     risk_tier = models.CharField(max_length=6, choices=RiskTier)
     priority = models.SmallIntegerField(choices=Priority, default=Priority.NORMAL)
     state = models.CharField(max_length=16, choices=State)
@@ -145,8 +135,10 @@ class Job(ChainHead):
     execution_approval_required = models.BooleanField(default=False)
     approval_valid_until = models.DateTimeField(null=True, blank=True)
     submitted_by = models.CharField(max_length=160)
-    #: The person who answers for the submission, or who asked for the work to be tried again.
+    #: The person who answers for the submitter, as `user:NAME`; empty where nobody is named.
     requested_by = models.CharField(max_length=160, blank=True)
+    #: The person who last asked for the work to be tried again.
+    asked_again_by = models.CharField(max_length=160, blank=True)
     deadline_at = models.DateTimeField(null=True, blank=True)
     expires_if_not_started_at = models.DateTimeField(null=True, blank=True)
     attempt_timeout_seconds = models.PositiveIntegerField(null=True, blank=True)
@@ -185,10 +177,7 @@ class Job(ChainHead):
                     state__in=["completed", "stopped", "failed"],
                     finished_at__isnull=False,
                 )
-                | (
-                    ~Q(state__in=["completed", "stopped", "failed"])
-                    & Q(finished_at=None)
-                ),
+                | (~Q(state__in=["completed", "stopped", "failed"]) & Q(finished_at=None)),
                 name="job_finished_iff_dated",
             ),
             models.CheckConstraint(
@@ -252,9 +241,7 @@ class Job(ChainHead):
             models.Index(
                 fields=["expires_if_not_started_at"],
                 name="job_queue_wait_idx",
-                condition=Q(
-                    expires_if_not_started_at__isnull=False, state="queued", attempt=0
-                ),
+                condition=Q(expires_if_not_started_at__isnull=False, state="queued", attempt=0),
             ),
             models.Index(fields=["state", "-id"], name="job_by_state_idx"),
             models.Index(fields=["agent", "-id"], name="job_by_agent_idx"),
@@ -293,9 +280,7 @@ class Job(ChainHead):
 class Task(models.Model):
     """What the submitter asked for: the payload of a job, never changed."""
 
-    job = models.OneToOneField(
-        Job, models.PROTECT, primary_key=True, related_name="task"
-    )
+    job = models.OneToOneField(Job, models.PROTECT, primary_key=True, related_name="task")
     source = models.CharField(max_length=60)
     title = models.CharField(max_length=200)
     goal = models.TextField()
@@ -329,14 +314,10 @@ class Attempt(models.Model):
         DEADLINE_EXCEEDED = "deadline_exceeded"
         STOPPED = "stopped"
 
-    job = models.ForeignKey(
-        Job, models.PROTECT, related_name="attempts", db_index=False
-    )
+    job = models.ForeignKey(Job, models.PROTECT, related_name="attempts", db_index=False)
     number = models.PositiveIntegerField()
     fencing_token = models.PositiveBigIntegerField()
-    session = models.ForeignKey(
-        Session, models.PROTECT, db_constraint=False, db_index=False
-    )
+    session = models.ForeignKey(Session, models.PROTECT, db_constraint=False, db_index=False)
     worker_id = models.CharField(max_length=120)
     runtime = models.CharField(max_length=40)
     lease_seconds = models.PositiveIntegerField()
@@ -357,12 +338,8 @@ class Attempt(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["job", "number"], name="attempt_number_once"
-            ),
-            models.UniqueConstraint(
-                fields=["job", "fencing_token"], name="attempt_token_once"
-            ),
+            models.UniqueConstraint(fields=["job", "number"], name="attempt_number_once"),
+            models.UniqueConstraint(fields=["job", "fencing_token"], name="attempt_token_once"),
             models.UniqueConstraint(
                 fields=["job"],
                 condition=Q(ended_at=None),
@@ -373,9 +350,7 @@ class Attempt(models.Model):
                 | Q(ended_at__isnull=False, outcome__isnull=False),
                 name="attempt_outcome_iff_ended",
             ),
-            models.CheckConstraint(
-                condition=Q(number__gte=1), name="attempt_counts_from_1"
-            ),
+            models.CheckConstraint(condition=Q(number__gte=1), name="attempt_counts_from_1"),
         ]
         indexes = [
             # Attempt deadlines of the few that run.
@@ -407,14 +382,10 @@ class Lease(models.Model):
     No index covers `expires_at`: heartbeats stay HOT updates, and the sweep scans live rows only.
     """
 
-    job = models.OneToOneField(
-        Job, models.PROTECT, primary_key=True, related_name="lease"
-    )
+    job = models.OneToOneField(Job, models.PROTECT, primary_key=True, related_name="lease")
     attempt = models.PositiveIntegerField()
     fencing_token = models.PositiveBigIntegerField()
-    session = models.ForeignKey(
-        Session, models.PROTECT, db_constraint=False, db_index=False
-    )
+    session = models.ForeignKey(Session, models.PROTECT, db_constraint=False, db_index=False)
     worker_id = models.CharField(max_length=120)
     lease_seconds = models.PositiveIntegerField()
     granted_at = models.DateTimeField()
@@ -472,9 +443,7 @@ class Review(models.Model):
     reason = models.TextField()
 
     class Meta:
-        constraints = [
-            models.CheckConstraint(condition=~Q(reason=""), name="review_has_reason")
-        ]
+        constraints = [models.CheckConstraint(condition=~Q(reason=""), name="review_has_reason")]
 
     def __str__(self) -> str:
         return f"{self.verdict} by {self.decided_by}"
@@ -496,9 +465,7 @@ class Escalation(models.Model):
     raised_at = models.DateTimeField()
     reason = models.TextField()
     notify_to = models.CharField(max_length=200, blank=True)
-    resolution = models.CharField(
-        max_length=10, choices=Resolution, null=True, blank=True
-    )
+    resolution = models.CharField(max_length=10, choices=Resolution, null=True, blank=True)
     resolved_by = models.CharField(max_length=160, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
     resolve_reason = models.TextField(blank=True)
@@ -534,16 +501,12 @@ class RetryExtension(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["job", "to_max"], name="extension_step_once"
-            ),
+            models.UniqueConstraint(fields=["job", "to_max"], name="extension_step_once"),
             models.CheckConstraint(
                 condition=Q(to_max__gt=F("from_max"), to_max__lte=F("ceiling")),
                 name="extension_raises_within_ceiling",
             ),
-            models.CheckConstraint(
-                condition=~Q(reason=""), name="extension_has_reason"
-            ),
+            models.CheckConstraint(condition=~Q(reason=""), name="extension_has_reason"),
         ]
 
     def __str__(self) -> str:
@@ -553,9 +516,7 @@ class RetryExtension(models.Model):
 class Reflection(models.Model):
     """A worker's note on a job: numbered per job, append-only."""
 
-    job = models.ForeignKey(
-        Job, models.PROTECT, related_name="reflections", db_index=False
-    )
+    job = models.ForeignKey(Job, models.PROTECT, related_name="reflections", db_index=False)
     number = models.PositiveIntegerField()
     attempt = models.PositiveIntegerField()
     agent = models.ForeignKey(Agent, models.PROTECT, related_name="reflections")
@@ -572,12 +533,8 @@ class Reflection(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["job", "number"], name="reflection_number_once"
-            ),
-            models.CheckConstraint(
-                condition=Q(number__gte=1), name="reflection_counts_from_1"
-            ),
+            models.UniqueConstraint(fields=["job", "number"], name="reflection_number_once"),
+            models.CheckConstraint(condition=Q(number__gte=1), name="reflection_counts_from_1"),
         ]
 
     def __str__(self) -> str:

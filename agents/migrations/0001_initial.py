@@ -123,21 +123,15 @@ class Migration(migrations.Migration):
             options={
                 "constraints": [
                     models.CheckConstraint(
-                        condition=models.Q(
-                            ("admission__in", ["open", "draining", "closed"])
-                        ),
+                        condition=models.Q(("admission__in", ["open", "draining", "closed"])),
                         name="agent_admission_is_known",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(
-                            ("max_risk_tier__in", ("low", "medium", "high"))
-                        ),
+                        condition=models.Q(("max_risk_tier__in", ("low", "medium", "high"))),
                         name="agent_risk_tier_is_known",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(
-                            ("stale_seconds__gte", models.F("fresh_seconds"))
-                        ),
+                        condition=models.Q(("stale_seconds__gte", models.F("fresh_seconds"))),
                         name="agent_stale_after_fresh",
                     ),
                 ],
@@ -170,9 +164,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.CheckConstraint(
-                        condition=models.Q(("id", 1)), name="fleet_is_one_row"
-                    )
+                    models.CheckConstraint(condition=models.Q(("id", 1)), name="fleet_is_one_row")
                 ],
             },
         ),
@@ -381,9 +373,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     models.Q(("state", "superseded"), ("superseded_at__isnull", False)),
-                    models.Q(
-                        ("state__in", ["current", "pending"]), ("superseded_at", None)
-                    ),
+                    models.Q(("state__in", ["current", "pending"]), ("superseded_at", None)),
                     _connector="OR",
                 ),
                 name="session_superseded_iff_dated",

@@ -58,9 +58,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 "constraints": [
-                    models.UniqueConstraint(
-                        fields=("subject", "seq"), name="audit_event_seq_once"
-                    ),
+                    models.UniqueConstraint(fields=("subject", "seq"), name="audit_event_seq_once"),
                     models.CheckConstraint(
                         condition=models.Q(("seq__gte", 1)),
                         name="audit_event_seq_from_1",
@@ -104,9 +102,7 @@ class Migration(migrations.Migration):
                     )
                 ],
                 "constraints": [
-                    models.UniqueConstraint(
-                        fields=("principal", "fact_id"), name="fact_id_once"
-                    ),
+                    models.UniqueConstraint(fields=("principal", "fact_id"), name="fact_id_once"),
                     models.UniqueConstraint(
                         fields=("stream", "sequence"), name="fact_sequence_once"
                     ),
@@ -148,9 +144,7 @@ class Migration(migrations.Migration):
                 ("expires_at", models.DateTimeField()),
             ],
             options={
-                "indexes": [
-                    models.Index(fields=["created_at"], name="idempotency_age_idx")
-                ],
+                "indexes": [models.Index(fields=["created_at"], name="idempotency_age_idx")],
                 "constraints": [
                     models.UniqueConstraint(
                         fields=("principal", "operation", "key"),

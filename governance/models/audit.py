@@ -41,12 +41,8 @@ class AuditEvent(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["subject", "seq"], name="audit_event_seq_once"
-            ),
-            models.CheckConstraint(
-                condition=models.Q(seq__gte=1), name="audit_event_seq_from_1"
-            ),
+            models.UniqueConstraint(fields=["subject", "seq"], name="audit_event_seq_once"),
+            models.CheckConstraint(condition=models.Q(seq__gte=1), name="audit_event_seq_from_1"),
         ]
 
     def __str__(self) -> str:
@@ -77,9 +73,7 @@ class AuditCheckpoint(models.Model):
 class AuditCheckpointLeaf(models.Model):
     """The head of one subject's chain as a checkpoint saw it."""
 
-    checkpoint = models.ForeignKey(
-        AuditCheckpoint, models.PROTECT, related_name="leaves"
-    )
+    checkpoint = models.ForeignKey(AuditCheckpoint, models.PROTECT, related_name="leaves")
     subject = models.CharField(max_length=160)
     seq = models.PositiveBigIntegerField()
     hash = models.BinaryField()

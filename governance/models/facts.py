@@ -30,12 +30,8 @@ class Fact(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(
-                fields=["principal", "fact_id"], name="fact_id_once"
-            ),
-            models.UniqueConstraint(
-                fields=["stream", "sequence"], name="fact_sequence_once"
-            ),
+            models.UniqueConstraint(fields=["principal", "fact_id"], name="fact_id_once"),
+            models.UniqueConstraint(fields=["stream", "sequence"], name="fact_sequence_once"),
             models.CheckConstraint(
                 condition=Q(relayed=True, sequence__isnull=False)
                 | Q(relayed=False, sequence=None, published_at=None),

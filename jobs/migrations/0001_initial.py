@@ -86,6 +86,7 @@ class Migration(migrations.Migration):
                 ("approval_valid_until", models.DateTimeField(blank=True, null=True)),
                 ("submitted_by", models.CharField(max_length=160)),
                 ("requested_by", models.CharField(blank=True, max_length=160)),
+                ("asked_again_by", models.CharField(blank=True, max_length=160)),
                 ("deadline_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "expires_if_not_started_at",
@@ -509,17 +510,13 @@ class Migration(migrations.Migration):
             options={
                 "indexes": [
                     models.Index(
-                        condition=models.Q(
-                            ("deadline_at__isnull", False), ("ended_at", None)
-                        ),
+                        condition=models.Q(("deadline_at__isnull", False), ("ended_at", None)),
                         fields=["deadline_at"],
                         name="attempt_deadline_idx",
                     )
                 ],
                 "constraints": [
-                    models.UniqueConstraint(
-                        fields=("job", "number"), name="attempt_number_once"
-                    ),
+                    models.UniqueConstraint(fields=("job", "number"), name="attempt_number_once"),
                     models.UniqueConstraint(
                         fields=("job", "fencing_token"), name="attempt_token_once"
                     ),
@@ -531,9 +528,7 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(
                             models.Q(("ended_at", None), ("outcome", None)),
-                            models.Q(
-                                ("ended_at__isnull", False), ("outcome__isnull", False)
-                            ),
+                            models.Q(("ended_at__isnull", False), ("outcome__isnull", False)),
                             _connector="OR",
                         ),
                         name="attempt_outcome_iff_ended",
@@ -613,9 +608,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="jobtype",
             constraint=models.CheckConstraint(
-                condition=models.Q(
-                    ("lease_seconds__gte", 60), ("lease_seconds__lte", 3600)
-                ),
+                condition=models.Q(("lease_seconds__gte", 60), ("lease_seconds__lte", 3600)),
                 name="job_type_lease_in_range",
             ),
         ),
@@ -652,9 +645,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
-                condition=models.Q(
-                    ("deadline_at__isnull", False), ("finished_at", None)
-                ),
+                condition=models.Q(("deadline_at__isnull", False), ("finished_at", None)),
                 fields=["deadline_at"],
                 name="job_deadline_idx",
             ),
@@ -681,9 +672,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="job",
-            index=models.Index(
-                fields=["submitted_by", "-id"], name="job_by_submitter_idx"
-            ),
+            index=models.Index(fields=["submitted_by", "-id"], name="job_by_submitter_idx"),
         ),
         migrations.AddIndex(
             model_name="job",
@@ -780,9 +769,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     models.Q(("risk_tier", "high"), _negated=True),
-                    models.Q(
-                        ("execution_approval_required", True), ("review_required", True)
-                    ),
+                    models.Q(("execution_approval_required", True), ("review_required", True)),
                     _connector="OR",
                 ),
                 name="job_high_risk_is_reviewed_and_approved",
@@ -804,9 +791,7 @@ class Migration(migrations.Migration):
             model_name="job",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    models.Q(
-                        ("state__in", ["held", "queued", "needs_rework"]), _negated=True
-                    ),
+                    models.Q(("state__in", ["held", "queued", "needs_rework"]), _negated=True),
                     ("unresolved_executions", 0),
                     _connector="OR",
                 ),

@@ -92,7 +92,7 @@ CREATE FUNCTION jobs_approval_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.decision = 'approved' AND EXISTS (
         SELECT 1 FROM jobs_job j WHERE j.id = NEW.job_id
-           AND NEW.decided_by IN (j.submitted_by, j.requested_by)
+           AND NEW.decided_by IN (j.submitted_by, j.requested_by, j.asked_again_by)
     ) THEN
         RAISE EXCEPTION 'nobody approves what they asked for themselves'
             USING ERRCODE = 'restrict_violation', CONSTRAINT = 'approval_by_second_person';

@@ -1,0 +1,171 @@
+"""The gate of every worker write: is the caller still who it was, and may it act at all?
+
+One network round trip: the shared advisory lock of the agent, then session, epoch, admission and
+inhibit as they stand *after* the lock, then whatever the transition wants to lock and read.  Who
+closes admission, sets an inhibit, activates a session or rotates the epoch takes the exclusive
+lock, so that what is read here stays true until this transaction ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from uuid_utils.compat import uuid7
+
+from agents.authentication import Principal
+from governance import sql
+from governance.errors import (
+    DispatcherEpochStale,
+    PermissionDenied,
+    SessionNotApproved,
+    SessionRequired,
+    SessionSuperseded,
+)
+
+#: First argument of the two-key advisory locks on agents; the second is the agent's primary key.
+AGENT_LOCK = 1
+
+LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
+
+# Locks: none of its own; must follow LOCK_SHARED in a statement of its own, since a statement that
+# waits for a lock still reads the snapshot from before the wait.  Indexes: primary keys,
+# session_one_implicit_per_worker, session_id; inhibit_open_idx.
+_READ_CALLER = """
+SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.admission, a.admission_generation,
+       a.max_risk_tier, f.dispatcher_epoch, s.id AS session_pk, s.session_id, s.kind, s.state,
+       s.worker_id, s.runtime, s.generation, s.dispatcher_epoch AS session_epoch,
+       i.id AS inhibit_id, i.reason AS inhibit_reason, i.owner AS inhibit_owner,
+       i.ends_at AS inhibit_ends_at, clock_timestamp() AS now
+  FROM agents_agent a
+  LEFT JOIN agents_fleet f ON f.id = 1
+  LEFT JOIN agents_session s ON s.agent_id = a.id AND {session}
+  LEFT JOIN LATERAL (
+        SELECT * FROM agents_maintenanceinhibit m
+         WHERE (m.agent_id = a.id OR m.agent_id IS NULL) AND m.lifted_at IS NULL
+           AND m.starts_at <= clock_timestamp()
+           AND (m.ends_at IS NULL OR m.ends_at > clock_timestamp())
+         ORDER BY m.ends_at DESC NULLS FIRST LIMIT 1) i ON true
+ WHERE a.id = %(agent_id)s
+"""
+READ_BY_SESSION = _READ_CALLER.format(session="s.session_id = %(session)s")
+READ_BY_WORKER = _READ_CALLER.format(session="s.kind = 'implicit' AND s.worker_id = %(session)s")
+
+ADD_IMPLICIT = """
+INSERT INTO agents_session (session_id, agent_id, kind, state, worker_id, cell_id, boot_id,
+                            generation, dispatcher_epoch, activation_operation_id,
+                            protocol_version, runtime, capabilities, created_at)
+SELECT %s, %s, 'implicit', 'current', %s, '', '', 1, f.dispatcher_epoch, '', '', '', '{}',
+       clock_timestamp()
+  FROM agents_fleet f WHERE f.id = 1
+    ON CONFLICT DO NOTHING
+"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Who calls, as the request says it: the principal, and a session or a `worker_id`."""
+
+    principal: Principal
+    worker_id: str = ""
+    session_id: UUID | None = None
+    epoch: UUID | None = None
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who calls, as the database says it. `session_pk` is None for a writer without a session."""
+
+    agent_id: int
+    agent: str
+    session_pk: int | None
+    session_id: UUID | None
+    kind: str
+    worker_id: str
+    runtime: str
+    generation: int
+    dispatcher_epoch: UUID
+    admission: str
+    admission_generation: int
+    inhibit: dict[str, Any] | None
+    now: datetime
+
+    @property
+    def actor(self) -> str:
+        return f"agent:{self.agent}"
+
+    @property
+    def activated(self) -> bool:
+        return self.kind == "activated"
+
+
+def enter(
+    entry: Entry, *, also: Sequence[sql.Statement] = (), make_session: bool = False
+) -> tuple[Caller, list[list[sql.Row]]]:
+    """Admit the caller into the open transaction and run `also` in the same round trip.
+
+    :param make_session: create the implicit session of an unknown `worker_id` (claims do).
+    :raises PermissionDenied: the agent is disabled, or the principal is no agent.
+    :raises SessionRequired, SessionSuperseded, SessionNotApproved, DispatcherEpochStale: the
+        session is not, or no longer, one that may act.
+    """
+    if entry.principal.kind != "agent":
+        raise PermissionDenied("Only an agent's credential may do that.")
+    agent_id = entry.principal.id
+    read = sql.Statement(
+        READ_BY_SESSION if entry.session_id else READ_BY_WORKER,
+        {"agent_id": agent_id, "session": entry.session_id or entry.worker_id},
+    )
+    lock = sql.Statement(LOCK_SHARED, (AGENT_LOCK, agent_id))
+    _, [row], *rest = sql.together(lock, read, *also)
+    if make_session and row["session_pk"] is None and entry.session_id is None:
+        add = sql.Statement(ADD_IMPLICIT, (uuid7(), agent_id, entry.worker_id))
+        _, [row] = sql.together(add, read)
+    _check(entry, row)
+    return _caller(entry, row), rest
+
+
+def _check(entry: Entry, row: sql.Row) -> None:
+    if not row["enabled"]:
+        raise PermissionDenied("This agent is disabled.")
+    if entry.session_id is None:
+        return
+    if row["session_pk"] is None:
+        raise SessionRequired("The session is not known; activate.")
+    if row["state"] == "pending":
+        raise SessionNotApproved()
+    if row["state"] != "current":
+        raise SessionSuperseded()
+    current = {"dispatcher_epoch": str(row["dispatcher_epoch"])}
+    if row["session_epoch"] != row["dispatcher_epoch"]:
+        raise DispatcherEpochStale(current=current)
+    if entry.epoch is not None and entry.epoch != row["dispatcher_epoch"]:
+        raise DispatcherEpochStale(current=current)
+
+
+def _caller(entry: Entry, row: sql.Row) -> Caller:
+    inhibit = None
+    if row["inhibit_id"] is not None:
+        inhibit = {
+            "reason": row["inhibit_reason"],
+            "owner": row["inhibit_owner"],
+            "ends_at": row["inhibit_ends_at"],
+        }
+    return Caller(
+        agent_id=row["agent_id"],
+        agent=row["agent"],
+        session_pk=row["session_pk"],
+        session_id=row["session_id"],
+        kind=row["kind"] or "implicit",
+        worker_id=entry.worker_id or row["worker_id"] or str(row["session_id"] or ""),
+        runtime=row["runtime"] or "",
+        generation=row["generation"] or 0,
+        dispatcher_epoch=row["dispatcher_epoch"],
+        admission=row["admission"],
+        admission_generation=row["admission_generation"],
+        inhibit=inhibit,
+        now=row["now"],
+    )

@@ -1,0 +1,45 @@
+"""Every move of a job, one function each, and the only places that write one."""
+
+from jobs.transitions.claims import claim, claim_next
+from jobs.transitions.controls import pause, resume, stop
+from jobs.transitions.decisions import (
+    approve,
+    extend,
+    reject,
+    resolve,
+    review,
+    rework,
+    withdraw_approval,
+)
+from jobs.transitions.intake import intake
+from jobs.transitions.leases import heartbeat
+from jobs.transitions.outcomes import complete, escalate, fail
+from jobs.transitions.reflections import reflect
+from jobs.transitions.sweeping import SweepReport, end_if_due, sweep
+from jobs.transitions.work import Outcome, rendered
+
+__all__ = [
+    "Outcome",
+    "SweepReport",
+    "approve",
+    "claim",
+    "claim_next",
+    "complete",
+    "end_if_due",
+    "escalate",
+    "extend",
+    "fail",
+    "heartbeat",
+    "intake",
+    "pause",
+    "reflect",
+    "reject",
+    "rendered",
+    "resolve",
+    "resume",
+    "review",
+    "rework",
+    "stop",
+    "sweep",
+    "withdraw_approval",
+]

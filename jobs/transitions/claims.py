@@ -1,0 +1,325 @@
+"""Claims: who gets to work on what. Each makes an attempt, a lease and a new fencing token."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from agents.entry import Caller, Entry, enter
+from governance import sql
+from governance.errors import (
+    AdmissionClosed,
+    AdmissionDraining,
+    ApprovalRequired,
+    AttemptsExhausted,
+    DomainError,
+    InvalidTransition,
+    LeaseHeldByAnother,
+    MaintenanceInhibited,
+    OutcomeUnknown,
+    WrongOwner,
+)
+from jobs.models import Attempt, Lease
+from jobs.queries import instant, lease_view
+from jobs.transitions.work import (
+    SELECT_JOBS,
+    JOIN_TASK,
+    READ_ATTEMPTS,
+    READ_CLOCK,
+    Held,
+    Outcome,
+    State,
+    Work,
+    from_row,
+    lock,
+)
+
+LEASE_SECONDS_MIN = 60
+LEASE_SECONDS_MAX = 3600
+CLAIM_LIMIT_MAX = 100
+
+# Locks: the claimed jobs; skips those that others are at. Walks job_claim_idx once per priority,
+# from the highest, and stops at the limit; no sort. `statement_timestamp` (this statement starts
+# after the admission lock) is stable and so bounds the index scan, which `clock_timestamp` would
+# not. The sub-select is LATERAL, never IN: a re-run of it could lock more than the limit.
+CLAIMABLE = (
+    SELECT_JOBS
+    + """FROM (VALUES (3), (2), (1), (0)) AS r(priority)
+ CROSS JOIN LATERAL (
+       SELECT c.id FROM jobs_job c
+        WHERE c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
+          AND c.priority = r.priority AND c.available_at <= statement_timestamp()
+          AND (%(types)s::text[] IS NULL
+               OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))
+        ORDER BY c.available_at, c.id
+        LIMIT %(limit)s
+          FOR NO KEY UPDATE SKIP LOCKED) n
+  JOIN jobs_job j ON j.id = n.id"""
+    + JOIN_TASK
+    + " LIMIT %(limit)s"
+)
+READ_REWORK = (
+    "SELECT DISTINCT ON (r.job_id) r.job_id, r.reason, r.decided_by, r.attempt FROM jobs_review r"
+    " JOIN jobs_job j ON j.id = r.job_id"
+    " WHERE j.task_id = ANY(%s::text[]) AND r.verdict = 'needs_rework'"
+    " ORDER BY r.job_id, r.id DESC"
+)
+
+
+@transaction.atomic
+def claim(
+    *,
+    entry: Entry,
+    task_id: str,
+    owner: str,
+    lease_seconds: int | None = None,
+    runtime: str | None = None,
+    key: UUID | None = None,
+) -> Outcome | DomainError:
+    """Claim one task: make its next attempt and lease it to the caller.
+
+    A refusal that is returned, not raised, has written something that must be committed (a job
+    whose approval had expired is back on hold).
+
+    :param owner: the agent that the caller says it is; must be the credential's.
+    :param lease_seconds: 60 to 3600; default from the job type.
+    :param runtime: pinned for the attempt; default from the session, then the job type.
+    :raises WrongOwner, NotFound, OutcomeUnknown, LeaseHeldByAnother, InvalidTransition,
+        AttemptsExhausted, MaintenanceInhibited, AdmissionClosed, AdmissionDraining: not now.
+    """
+    if owner and owner != entry.principal.name:
+        raise WrongOwner("owner must be the agent of the credential.")
+    work = lock([task_id], entry=entry, make_session=True)
+    caller = _caller(work)
+    held = work.get(task_id)
+    state = held.job.state
+    if state == State.COMPLETED:
+        return Outcome("already_completed", held.view(), extra={})
+    if state == State.ACTIVE:
+        return _already_running(work, held, caller, runtime)
+    _check_claimable(work, held)
+    check_admission(caller)
+    if _approval_expired(work, held):
+        _hold_again(work, held, actor=caller.actor)
+        work.save()
+        return ApprovalRequired("The approval has expired; the job is held again.")
+    _grant(work, held, lease_seconds=lease_seconds, runtime=runtime, key=key)
+    extra = _extra(work, held, _reworks([held]))
+    work.save()
+    return Outcome("claimed", held.view(), extra=extra)
+
+
+@transaction.atomic
+def claim_next(
+    *,
+    entry: Entry,
+    limit: int = 1,
+    task_types: list[str] | None = None,
+    runtime: str | None = None,
+    lease_seconds: int | None = None,
+    key: UUID | None = None,
+) -> list[Outcome]:
+    """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
+
+    Returns an empty list when there is nothing to do. Jobs whose approval has expired are put
+    back on hold on the way.
+
+    :param limit: 1 to 100.
+    :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
+    """
+    find = sql.Statement(
+        CLAIMABLE,
+        {
+            "agent_id": entry.principal.id,
+            "types": task_types or None,
+            "limit": min(limit, CLAIM_LIMIT_MAX),
+        },
+    )
+    caller, [rows, [clock]] = enter(
+        entry, also=(find, sql.Statement(READ_CLOCK)), make_session=True
+    )
+    check_admission(caller)
+    work = Work(clock["now"], caller)
+    for row in rows:
+        held = from_row(row)
+        work.held[held.job.task_id] = held
+    _read_attempts([held for held in work.held.values() if held.job.attempt])
+    granted = []
+    for held in work.held.values():
+        if _approval_expired(work, held):
+            _hold_again(work, held, actor=caller.actor)
+            continue
+        _grant(work, held, lease_seconds=lease_seconds, runtime=runtime, key=key)
+        granted.append(held)
+    reworks = _reworks(granted)
+    work.save()
+    return [Outcome("claimed", held.view(), extra=_extra(work, held, reworks)) for held in granted]
+
+
+def check_admission(caller: Caller) -> None:
+    """Refuse new work under a maintenance inhibit, or when the agent drains or is closed.
+
+    :raises MaintenanceInhibited: with its end as the time to come back.
+    :raises AdmissionClosed, AdmissionDraining: with the generation as `current`.
+    """
+    if caller.inhibit is not None:
+        ends_at = caller.inhibit["ends_at"]
+        after = max(1, int((ends_at - caller.now).total_seconds()) + 1) if ends_at else 60
+        raise MaintenanceInhibited(
+            f"New work is stopped for maintenance: {caller.inhibit['reason']}",
+            after_seconds=after,
+        )
+    current = {"admission": caller.admission, "generation": caller.admission_generation}
+    if caller.admission == "closed":
+        raise AdmissionClosed(current=current)
+    if caller.admission == "draining":
+        raise AdmissionDraining(current=current)
+
+
+def _caller(work: Work) -> Caller:
+    assert work.caller is not None
+    return work.caller
+
+
+def _already_running(work: Work, held: Held, caller: Caller, runtime: str | None) -> Outcome:
+    """Answer a claim of a job that runs: the same session learns that it holds it."""
+    lease, attempt = held.lease, held.last_attempt
+    current = {"state": held.job.state, "attempt": held.job.attempt}
+    if lease is None or attempt is None or lease.session_id != caller.session_pk:
+        raise LeaseHeldByAnother(current=current)
+    if runtime and runtime != attempt.runtime:
+        raise LeaseHeldByAnother(
+            f"The attempt runs under the runtime {attempt.runtime}.", current=current
+        )
+    if caller.activated:
+        extra = _extra(work, held, _reworks([held]))
+        return Outcome("already_running", held.view(), extra=extra)
+    # An implicit session is only a name: whoever else uses it must not get the token. From now on
+    # a write that names the worker alone is ambiguous.
+    attempt.claim_answers += 1
+    work.touch_attempt(attempt)
+    work.save()
+    return Outcome("already_running", held.view())
+
+
+def _check_claimable(work: Work, held: Held) -> None:
+    job = held.job
+    current = {"state": job.state, "paused": job.paused, "available_at": instant(job.available_at)}
+    if job.state == State.IN_DOUBT or job.unresolved_executions:
+        raise OutcomeUnknown(current=current)
+    if job.state != State.QUEUED:
+        raise InvalidTransition(f"A job that is {job.state} cannot be claimed.", current=current)
+    if job.paused:
+        raise InvalidTransition("The job is paused.", current=current)
+    if job.available_at > work.now:
+        after = int((job.available_at - work.now).total_seconds()) + 1
+        raise InvalidTransition(
+            "The job is not available yet.", current=current, after_seconds=after
+        )
+    if job.attempts_left < 1:
+        raise AttemptsExhausted(current=current)
+
+
+def _approval_expired(work: Work, held: Held) -> bool:
+    job = held.job
+    if not job.execution_approval_required:
+        return False
+    return job.approval_valid_until is None or job.approval_valid_until <= work.now
+
+
+def _hold_again(work: Work, held: Held, *, actor: str) -> None:
+    held.job.approval_valid_until = None
+    work.move(
+        held,
+        State.HELD,
+        action="job.held",
+        actor=actor,
+        reason="The approval had expired before the job was claimed.",
+    )
+
+
+def _grant(
+    work: Work, held: Held, *, lease_seconds: int | None, runtime: str | None, key: UUID | None
+) -> None:
+    """Make the attempt and its lease: attempt and token go up by one, for good."""
+    job, caller = held.job, _caller(work)
+    assert caller.session_pk is not None
+    seconds = lease_seconds or held.type.lease_seconds
+    timeout = job.attempt_timeout_seconds or held.type.attempt_timeout_seconds
+    job.attempt += 1
+    job.fencing_token += 1
+    attempt = Attempt(
+        job_id=job.pk,
+        number=job.attempt,
+        fencing_token=job.fencing_token,
+        session_id=caller.session_pk,
+        worker_id=caller.worker_id,
+        runtime=runtime or caller.runtime or held.type.runtime,
+        lease_seconds=seconds,
+        claimed_at=work.now,
+        deadline_at=work.now + timedelta(seconds=timeout) if timeout else None,
+        claim_key=key,
+    )
+    lease = Lease(
+        job_id=job.pk,
+        attempt=job.attempt,
+        fencing_token=job.fencing_token,
+        session_id=caller.session_pk,
+        worker_id=caller.worker_id,
+        lease_seconds=seconds,
+        granted_at=work.now,
+        expires_at=work.now + timedelta(seconds=seconds),
+        heartbeat_at=work.now,
+    )
+    held.attempts[job.attempt] = attempt
+    held.lease = lease
+    work.grant(attempt, lease)
+    work.move(
+        held,
+        State.ACTIVE,
+        action="job.claimed",
+        actor=caller.actor,
+        details={"worker_id": caller.worker_id, "fencing_token": job.fencing_token},
+    )
+
+
+def _read_attempts(again: list[Held]) -> None:
+    """Read the attempts before, for their last progress. Nothing is read on first attempts."""
+    if not again:
+        return
+    by_pk = {held.job.pk: held for held in again}
+    ids = [held.job.task_id for held in again]
+    [rows] = sql.together(sql.Statement(READ_ATTEMPTS, (ids, [None] * len(ids))))
+    for row in rows:
+        by_pk[row["p_job_id"]].attempts[row["p_number"]] = sql.build(Attempt, row, "p")
+
+
+def _reworks(granted: list[Held]) -> dict[int, sql.Row]:
+    """Return what reviewers want changed, by job; asks only for jobs that were tried before."""
+    again = [held.job.task_id for held in granted if held.job.attempt > 1]
+    if not again:
+        return {}
+    [rows] = sql.together(sql.Statement(READ_REWORK, (again,)))
+    return {row["job_id"]: row for row in rows}
+
+
+def _extra(work: Work, held: Held, reworks: dict[int, sql.Row]) -> dict[str, Any]:
+    """Return what a claim answers beside the job."""
+    assert held.lease is not None
+    attempt = held.attempts[held.job.attempt]
+    before = held.attempts.get(held.job.attempt - 1)
+    rework = reworks.get(held.job.pk)
+    return {
+        "attempt": held.job.attempt,
+        "fencing_token": held.job.fencing_token,
+        "runtime": attempt.runtime,
+        "lease": lease_view(held.lease, now=work.now),
+        "envelope": held.task.envelope,
+        "execution_digest": held.task.execution_digest,
+        "attempt_deadline_at": instant(attempt.deadline_at),
+        "previous_progress": before.progress if before else None,
+        "rework": {"reason": rework["reason"], "attempt": rework["attempt"]} if rework else None,
+    }

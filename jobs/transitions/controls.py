@@ -1,0 +1,76 @@
+"""Stop, pause and resume: steering a job from outside, whoever works on it."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from governance.errors import InvalidTransition
+from jobs.models import Attempt
+from jobs.transitions.decisions import locked_at
+from jobs.transitions.work import Outcome, State, need_reason
+
+
+@transaction.atomic
+def stop(*, task_id: str, actor: str, reason: str, expected_revision: int | None = None) -> Outcome:
+    """Stop a job for good. A running attempt is fenced at once and told at its next heartbeat.
+
+    An execution whose outcome is unknown stays to be reconciled; the job itself is over.
+
+    :raises InvalidTransition: the job is finished already.
+    :raises RevisionMismatch: it has moved on since `expected_revision`.
+    """
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    if held.job.state in held.job.FINISHED:
+        raise InvalidTransition(
+            f"The job is {held.job.state} already.", current={"state": held.job.state}
+        )
+    if held.job.state == State.ACTIVE:
+        work.end_attempt(held, Attempt.Outcome.STOPPED)
+        held.job.fencing_token += 1
+    if held.job.state == State.ESCALATED:
+        work.end_escalation(held, actor=actor, reason=reason)
+    work.move(held, State.STOPPED, action="job.stopped", actor=actor, reason=reason)
+    work.save()
+    return Outcome("stopped", held.view())
+
+
+@transaction.atomic
+def pause(
+    *, task_id: str, actor: str, reason: str, expected_revision: int | None = None
+) -> Outcome:
+    """Pause a job: it is not claimed, starts no execution, and its worker is told to pause.
+
+    :raises InvalidTransition: it is finished, or paused already.
+    """
+    return _flag(task_id, actor, reason, expected_revision, paused=True)
+
+
+@transaction.atomic
+def resume(
+    *, task_id: str, actor: str, reason: str, expected_revision: int | None = None
+) -> Outcome:
+    """Take the pause of a job back.
+
+    :raises InvalidTransition: it is finished, or not paused.
+    """
+    return _flag(task_id, actor, reason, expected_revision, paused=False)
+
+
+def _flag(
+    task_id: str, actor: str, reason: str, expected_revision: int | None, *, paused: bool
+) -> Outcome:
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    job = held.job
+    if job.state in job.FINISHED or job.paused == paused:
+        raise InvalidTransition(
+            f"The job is {job.state}{' and paused' if job.paused else ''}.",
+            current={"state": job.state, "paused": job.paused},
+        )
+    job.paused = paused
+    job.revision += 1
+    done = "paused" if paused else "resumed"
+    work.note(held, action=f"job.{done}", actor=actor, reason=reason)
+    work.save()
+    return Outcome(done, held.view())

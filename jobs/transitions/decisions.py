@@ -1,0 +1,377 @@
+"""What people decide: approvals, reviews, rework, retry extensions, escalations."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from django.db import transaction
+
+from governance.errors import (
+    InvalidArgument,
+    InvalidTransition,
+    OutcomeUnknown,
+    RetryCeilingReached,
+    RevisionMismatch,
+    SelfApproval,
+)
+from jobs.models import Approval, Escalation, RetryExtension, Review
+from jobs.transitions.work import Held, Outcome, State, Work, lock, need_reason
+
+EXTENDABLE = frozenset(
+    {State.HELD, State.QUEUED, State.ACTIVE, State.REVIEW_REQUIRED, State.NEEDS_REWORK,
+     State.ESCALATED}
+)  # fmt: skip
+
+
+@transaction.atomic
+def approve(
+    *,
+    task_id: str,
+    actor: str,
+    reason: str,
+    valid_seconds: int | None = None,
+    expected_revision: int | None = None,
+) -> Outcome:
+    """Approve the execution of a held job; it is queued, and covered until the approval ends.
+
+    The approval is for the job's `execution_digest`. It covers automatic retries as well; a claim
+    after its end puts the job back on hold.
+
+    :param valid_seconds: default from the job type.
+    :raises SelfApproval: the actor submitted the job, answers for its submitter, or asked for it
+        to be tried again. The database refuses it as well.
+    """
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    _need_state(held, {State.HELD})
+    _refuse_self(held, actor)
+    seconds = valid_seconds or held.type.approval_valid_seconds
+    until = work.now + timedelta(seconds=seconds)
+    work.add(
+        Approval(
+            job_id=held.job.pk,
+            execution_digest=held.task.execution_digest,
+            decision=Approval.Decision.APPROVED,
+            decided_by=actor,
+            decided_at=work.now,
+            reason=reason,
+            valid_until=until,
+        )
+    )
+    held.job.approval_valid_until = until
+    held.job.available_at = max(held.job.available_at, work.now)
+    work.move(
+        held,
+        State.QUEUED,
+        action="job.approved",
+        actor=actor,
+        reason=reason,
+        details={
+            "execution_digest": held.task.execution_digest,
+            "valid_until": until.isoformat(),
+        },
+    )
+    return _done(work, held, "approved")
+
+
+@transaction.atomic
+def reject(
+    *, task_id: str, actor: str, reason: str, expected_revision: int | None = None
+) -> Outcome:
+    """Reject a held job: it is stopped for good."""
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    _need_state(held, {State.HELD})
+    work.add(_decision(work, held, Approval.Decision.REJECTED, actor, reason))
+    work.move(held, State.STOPPED, action="job.rejected", actor=actor, reason=reason)
+    return _done(work, held, "rejected")
+
+
+@transaction.atomic
+def withdraw_approval(
+    *, task_id: str, actor: str, reason: str, expected_revision: int | None = None
+) -> Outcome:
+    """Take back the approval of a job that waits in the queue: it is held again."""
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    _need_state(held, {State.QUEUED})
+    if not held.job.execution_approval_required:
+        raise InvalidTransition("The job has no approval to withdraw.")
+    work.add(_decision(work, held, Approval.Decision.WITHDRAWN, actor, reason))
+    held.job.approval_valid_until = None
+    work.move(held, State.HELD, action="job.approval_withdrawn", actor=actor, reason=reason)
+    return _done(work, held, "withdrawn")
+
+
+@transaction.atomic
+def review(
+    *,
+    task_id: str,
+    actor: str,
+    verdict: str,
+    reason: str,
+    expected_revision: int | None = None,
+) -> Outcome:
+    """Judge what an attempt delivered: `accepted`, `needs_rework` or `rejected`.
+
+    Rework goes on to the queue at once when attempts are left (on hold for a high risk), with a
+    second audit event; else it waits for a retry extension.
+    """
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    _need_state(held, {State.REVIEW_REQUIRED})
+    if verdict not in Review.Verdict.values:
+        raise InvalidArgument(f"verdict is one of {', '.join(Review.Verdict.values)}.")
+    _add_review(work, held, verdict, actor, reason)
+    if verdict == Review.Verdict.ACCEPTED:
+        work.move(held, State.COMPLETED, action="job.accepted", actor=actor, reason=reason)
+    elif verdict == Review.Verdict.REJECTED:
+        work.move(held, State.FAILED, action="job.review_rejected", actor=actor, reason=reason)
+    else:
+        _send_back(work, held, actor, reason)
+    return _done(work, held, verdict)
+
+
+@transaction.atomic
+def rework(
+    *,
+    task_id: str,
+    actor: str,
+    reason: str,
+    extra: int | None = None,
+    to_max: int | None = None,
+    expected_revision: int | None = None,
+) -> Outcome:
+    """Send a failed, delivered or escalated job back to be done again.
+
+    :param extra, to_max: with either, a retry extension is granted in the same transaction.
+    :raises OutcomeUnknown: an execution of the job is unresolved.
+    :raises RetryCeilingReached: the extension is beyond the job type's ceiling.
+    """
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    _need_state(held, {State.FAILED, State.REVIEW_REQUIRED, State.ESCALATED})
+    _need_resolved(held)
+    if extra is not None or to_max is not None:
+        _extend(work, held, actor=actor, reason=reason, extra=extra, to_max=to_max)
+    if held.job.state == State.ESCALATED:
+        work.end_escalation(held, actor=actor, reason=reason)
+    _add_review(work, held, Review.Verdict.NEEDS_REWORK, actor, reason)
+    _send_back(work, held, actor, reason)
+    return _done(work, held, "needs_rework")
+
+
+@transaction.atomic
+def extend(
+    *,
+    task_id: str,
+    actor: str,
+    reason: str,
+    extra: int | None = None,
+    to_max: int | None = None,
+    expected_revision: int | None = None,
+) -> Outcome:
+    """Grant further attempts: "+N" (`extra`) or "set to N" (`to_max`). One grant row each.
+
+    A job that waits in `needs_rework` for want of attempts goes on to the queue.
+
+    :raises InvalidArgument: neither or both given, or not above the present limit.
+    :raises RetryCeilingReached: beyond the job type's ceiling.
+    :raises OutcomeUnknown: an execution of the job is unresolved.
+    :raises InvalidTransition: the job is finished; a failed one is sent back with `rework`.
+    """
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    _need_resolved(held)
+    if held.job.state == State.FAILED:
+        raise InvalidTransition(
+            "A failed job is extended by sending it back: needs rework, with the extension.",
+            current={"state": held.job.state},
+        )
+    _need_state(held, EXTENDABLE)
+    _extend(work, held, actor=actor, reason=reason, extra=extra, to_max=to_max)
+    if held.job.state == State.NEEDS_REWORK:
+        _requeue(work, held, actor, reason)
+    return _done(work, held, "extended")
+
+
+@transaction.atomic
+def resolve(
+    *,
+    task_id: str,
+    actor: str,
+    resolution: str,
+    reason: str,
+    expected_revision: int | None = None,
+) -> Outcome:
+    """Resolve an escalation: `requeue`, `complete`, `fail` or `stop`.
+
+    :raises OutcomeUnknown: requeue or complete while an execution is unresolved.
+    """
+    reason = need_reason(reason)
+    work, held = locked_at(task_id, expected_revision)
+    _need_state(held, {State.ESCALATED})
+    known = {"requeue", "complete", "fail", "stop"}
+    if resolution not in known:
+        raise InvalidArgument(f"resolution is one of {', '.join(sorted(known))}.")
+    if resolution in {"requeue", "complete"}:
+        _need_resolved(held)
+    Escalation.objects.filter(job_id=held.job.pk, resolved_at=None).update(
+        resolution=resolution, resolved_at=work.now, resolved_by=actor, resolve_reason=reason
+    )
+    if resolution == "requeue":
+        held.job.asked_again_by = actor
+        if held.job.attempts_left > 0:
+            _requeue(work, held, actor, reason, action="job.escalation_resolved")
+        else:
+            work.move(
+                held, State.NEEDS_REWORK, action="job.escalation_resolved", actor=actor,
+                reason=reason,
+            )  # fmt: skip
+    else:
+        target = {"complete": State.COMPLETED, "fail": State.FAILED, "stop": State.STOPPED}
+        work.move(
+            held, target[resolution], action="job.escalation_resolved", actor=actor, reason=reason
+        )
+    return _done(work, held, "resolved")
+
+
+def locked_at(task_id: str, expected_revision: int | None) -> tuple[Work, Held]:
+    """Lock one job for a person's act.
+
+    :raises NotFound: there is none.
+    :raises RevisionMismatch: it has moved on since the caller looked.
+    """
+    work = lock([task_id])
+    held = work.get(task_id)
+    _need_revision(held, expected_revision)
+    return work, held
+
+
+def _need_revision(held: Held, expected: int | None) -> None:
+    """Refuse when the job has moved on since the caller looked.
+
+    :raises RevisionMismatch: with the current revision and state.
+    """
+    if expected is not None and expected != held.job.revision:
+        raise RevisionMismatch(current={"revision": held.job.revision, "state": held.job.state})
+
+
+def _done(work: Work, held: Held, outcome: str) -> Outcome:
+    work.save()
+    return Outcome(outcome, held.view())
+
+
+def _need_state(held: Held, allowed: frozenset[str] | set[str]) -> None:
+    if held.job.state not in allowed:
+        raise InvalidTransition(
+            f"The job is {held.job.state}; this needs {' or '.join(sorted(allowed))}.",
+            current={"state": held.job.state, "revision": held.job.revision},
+        )
+
+
+def _need_resolved(held: Held) -> None:
+    if held.job.unresolved_executions:
+        raise OutcomeUnknown(
+            "An execution of the job is unresolved; reconcile it first.",
+            current={"unresolved_executions": held.job.unresolved_executions},
+        )
+
+
+def _refuse_self(held: Held, actor: str) -> None:
+    job = held.job
+    if actor in {job.submitted_by, job.requested_by, job.asked_again_by}:
+        raise SelfApproval()
+
+
+def _decision(work: Work, held: Held, decision: str, actor: str, reason: str) -> Approval:
+    return Approval(
+        job_id=held.job.pk,
+        execution_digest=held.task.execution_digest,
+        decision=decision,
+        decided_by=actor,
+        decided_at=work.now,
+        reason=reason,
+    )
+
+
+def _add_review(work: Work, held: Held, verdict: str, actor: str, reason: str) -> None:
+    work.add(
+        Review(
+            job_id=held.job.pk,
+            attempt=held.job.attempt,
+            verdict=verdict,
+            decided_by=actor,
+            decided_at=work.now,
+            reason=reason,
+        )
+    )
+
+
+def _send_back(work: Work, held: Held, actor: str, reason: str) -> None:
+    """Move to `needs_rework`, and on to the queue when attempts are left: two events."""
+    _need_resolved(held)
+    held.job.asked_again_by = actor
+    work.move(held, State.NEEDS_REWORK, action="job.sent_back", actor=actor, reason=reason)
+    if held.job.attempts_left > 0:
+        _requeue(work, held, actor, reason)
+
+
+def _requeue(work: Work, held: Held, actor: str, reason: str, action: str = "job.requeued") -> None:
+    """Queue the job again; one of high risk is held, for it needs a new approval."""
+    job = held.job
+    job.available_at = work.now
+    unapproved = job.execution_approval_required and job.approval_valid_until is None
+    if job.risk_tier == "high" or unapproved:
+        job.approval_valid_until = None
+        work.move(held, State.HELD, action=action, actor=actor, reason=reason)
+    else:
+        work.move(held, State.QUEUED, action=action, actor=actor, reason=reason)
+
+
+def _extend(
+    work: Work,
+    held: Held,
+    *,
+    actor: str,
+    reason: str,
+    extra: int | None,
+    to_max: int | None,
+) -> None:
+    """Write the grant and raise the limit."""
+    if (extra is None) == (to_max is None):
+        raise InvalidArgument('Give either "+N" (extra) or "set to N" (to_max).')
+    job, ceiling = held.job, held.type.max_attempts_ceiling
+    target = to_max if to_max is not None else job.max_attempts + (extra or 0)
+    if target <= job.max_attempts:
+        raise InvalidArgument(f"The limit is {job.max_attempts} already; it can only be raised.")
+    if target > ceiling:
+        raise RetryCeilingReached(
+            f"The ceiling of {held.type.name} is {ceiling} attempts.",
+            current={"max_attempts": job.max_attempts, "ceiling": ceiling},
+        )
+    work.add(
+        RetryExtension(
+            job_id=job.pk,
+            from_max=job.max_attempts,
+            to_max=target,
+            ceiling=ceiling,
+            granted_by=actor,
+            granted_at=work.now,
+            reason=reason,
+        )
+    )
+    before, job.max_attempts = job.max_attempts, target
+    job.revision += 1
+    if job.risk_tier == "high":
+        job.asked_again_by = actor
+    if job.risk_tier == "high" and job.state == State.QUEUED:
+        job.approval_valid_until = None
+        work.move(held, State.HELD, action="job.held", actor=actor, reason=reason)
+    work.note(
+        held,
+        action="job.extended",
+        actor=actor,
+        reason=reason,
+        details={"from_max": before, "to_max": target},
+    )

@@ -1,0 +1,325 @@
+"""Intake: a task becomes a job, once and for ever."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from django.db import transaction
+from jsonschema import Draft202012Validator
+from uuid_utils.compat import uuid7
+
+from agents.authentication import Principal
+from agents.models import RISK_TIERS
+from governance import sql
+from governance.digests import execution_digest
+from governance.envelopes import payload_of, sign
+from governance.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
+from jobs.models import Job, JobType, Priority, Task
+from jobs.queries import instant, views_of
+from jobs.transitions.work import Held, Outcome, State, Work, digest
+
+INTAKE_LIMIT_MAX = 500
+SCHEMA_FAULTS_MAX = 20
+
+# No lock. The types with their agents, and what is already known of the tasks.
+READ_TYPES = (
+    f"SELECT {sql.select_list(JobType, 'y')}, a.name AS owner, a.max_risk_tier, a.enabled"
+    " FROM jobs_jobtype y JOIN agents_agent a ON a.id = y.agent_id WHERE y.name = ANY(%s::text[])"
+)
+READ_AGENTS = (
+    "SELECT id, name, max_risk_tier, enabled FROM agents_agent WHERE name = ANY(%s::text[])"
+)
+READ_SOURCES = "SELECT name FROM jobs_source WHERE enabled AND name = ANY(%s::text[])"
+READ_KNOWN = (
+    "SELECT j.id, j.task_id, j.submitted_by, t.content_sha256 FROM jobs_job j"
+    " JOIN jobs_task t ON t.job_id = j.id WHERE j.task_id = ANY(%s::text[])"
+)
+READ_CLOCK = "SELECT clock_timestamp() AS now"
+
+#: What two envelopes of the same task must agree on. When it was submitted is not part of it.
+CONTENT = (
+    "task_id",
+    "source",
+    "title",
+    "goal",
+    "task_type",
+    "risk_tier",
+    "priority",
+    "preferred_owner",
+    "inputs",
+    "output_required",
+    "review_required",
+    "execution_approval_required",
+    "rollback_required",
+    "available_at",
+    "deadline_at",
+    "expires_if_not_started_at",
+    "attempt_timeout_seconds",
+    "labels",
+    "max_attempts",
+)
+
+
+@dataclass
+class _Read:
+    """What one intake looked up."""
+
+    now: datetime
+    types: dict[str, sql.Row]
+    agents: dict[str, sql.Row]
+    sources: set[str]
+    known: dict[str, sql.Row]
+
+
+@transaction.atomic
+def intake(
+    *,
+    principal: Principal,
+    envelopes: list[dict[str, Any]],
+    announce: Callable[[int], None] | None = None,
+) -> list[Outcome | DomainError]:
+    """Make a job of each task envelope, each by itself, in one transaction.
+
+    Takes envelopes whose shape has been checked; checks the domain's rules and lists every fault.
+    A task that exists with the same envelope answers with its job (`already_queued`).
+
+    :param announce: told the agents (primary keys) that got work, after the commit.
+    """
+    read = _look_up(envelopes)
+    work = Work(read.now)
+    answers: list[Outcome | DomainError | str] = []
+    made: dict[str, Held] = {}
+    digests = [_content_sha(envelope) for envelope in envelopes]
+    for envelope, sha in zip(envelopes, digests, strict=True):
+        task_id = envelope["task_id"]
+        if task_id in made or task_id in read.known:
+            answers.append(task_id)
+            continue
+        try:
+            made[task_id] = _make(principal, envelope, sha, read)
+        except DomainError as refusal:
+            answers.append(refusal)
+            continue
+        answers.append(task_id)
+    fresh = _insert(work, made, principal) if made else set()
+    known = _known_views(read, made, fresh)
+    first_seen: set[str] = set()
+    result: list[Outcome | DomainError] = []
+    for answer, sha in zip(answers, digests, strict=True):
+        if isinstance(answer, str):
+            is_new = answer in fresh and answer not in first_seen
+            first_seen.add(answer)
+            result.append(_answer(answer, sha, is_new, made, known, principal))
+        else:
+            result.append(answer)
+    if announce is not None:
+        tell = announce
+        for agent_id in {made[t].job.agent_id for t in fresh if made[t].job.state == "queued"}:
+            transaction.on_commit(lambda pk=agent_id: tell(pk), robust=True)
+    return result
+
+
+def _look_up(envelopes: list[dict[str, Any]]) -> _Read:
+    owners = {e.get("preferred_owner") for e in envelopes}
+    types, agents, sources, known, [clock] = sql.together(
+        sql.Statement(READ_TYPES, ([e["task_type"] for e in envelopes],)),
+        sql.Statement(READ_AGENTS, ([o for o in owners if o],)),
+        sql.Statement(READ_SOURCES, (list({e["source"] for e in envelopes}),)),
+        sql.Statement(READ_KNOWN, ([e["task_id"] for e in envelopes],)),
+        sql.Statement(READ_CLOCK),
+    )
+    return _Read(
+        now=clock["now"],
+        types={row["y_name"]: row for row in types},
+        agents={row["name"]: row for row in agents},
+        sources={row["name"] for row in sources},
+        known={row["task_id"]: row for row in known},
+    )
+
+
+def _content_sha(envelope: dict[str, Any]) -> str:
+    content = {}
+    for name in CONTENT:
+        value = envelope.get(name)
+        content[name] = value.isoformat() if isinstance(value, datetime) else value
+    return digest(**content)
+
+
+def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read) -> Held:
+    """Return the job and task of an envelope, unsaved.
+
+    :raises InvalidArgument: with every broken rule.
+    """
+    row = read.types.get(envelope["task_type"])
+    faults = _faults(envelope, row, read)
+    if faults or row is None:
+        raise InvalidArgument("The task breaks the rules of intake.", errors=faults)
+    kind = sql.build(JobType, row, "y")
+    owner = envelope.get("preferred_owner") or row["owner"]
+    agent_id = read.agents[owner]["id"] if owner in read.agents else kind.agent_id
+    approval = bool(envelope.get("execution_approval_required"))
+    job = Job(
+        job_id=uuid7(),
+        task_id=envelope["task_id"],
+        agent_id=agent_id,
+        job_type_id=kind.pk,
+        risk_tier=envelope["risk_tier"],
+        priority=Priority[envelope["priority"].upper()],
+        state=State.HELD if approval else State.QUEUED,
+        available_at=max(envelope.get("available_at") or read.now, read.now),
+        max_attempts=envelope.get("max_attempts") or kind.max_attempts,
+        review_required=bool(envelope.get("review_required")),
+        execution_approval_required=approval,
+        submitted_by=principal.text,
+        requested_by=principal.requested_by,
+        deadline_at=envelope.get("deadline_at"),
+        expires_if_not_started_at=envelope.get("expires_if_not_started_at"),
+        attempt_timeout_seconds=envelope.get("attempt_timeout_seconds"),
+        created_at=read.now,
+        state_since=read.now,
+    )
+    payload = {
+        "task_id": job.task_id,
+        "job_id": str(job.job_id),
+        "agent": owner,
+        "task_type": kind.name,
+        "risk_tier": job.risk_tier,
+        "title": envelope["title"],
+        "goal": envelope["goal"],
+        "inputs": envelope.get("inputs") or {},
+        "output_required": bool(envelope.get("output_required")),
+        "review_required": job.review_required,
+        "execution_approval_required": approval,
+        "rollback_required": bool(envelope.get("rollback_required")),
+        "issued_at": instant(read.now),
+    }
+    signed = sign(payload)
+    task = Task(
+        source=envelope["source"],
+        title=payload["title"],
+        goal=payload["goal"],
+        inputs=payload["inputs"],
+        output_required=payload["output_required"],
+        rollback_required=payload["rollback_required"],
+        labels=envelope.get("labels") or {},
+        submitted_at=envelope.get("created_at"),
+        content_sha256=sha,
+        envelope=signed,
+        execution_digest=execution_digest(payload_of(signed)),
+    )
+    return Held(job=job, task=task, type=kind, owner=owner)
+
+
+def _faults(envelope: dict[str, Any], row: sql.Row | None, read: _Read) -> list[FieldFault]:
+    """Return every rule of intake that the envelope breaks."""
+    faults = []
+
+    def fault(pointer: str, detail: str) -> None:
+        faults.append(FieldFault(pointer, detail))
+
+    if envelope["source"] not in read.sources:
+        fault("/source", "This source is not known.")
+    owner = envelope.get("preferred_owner")
+    if owner and owner not in read.agents:
+        fault("/preferred_owner", "There is no such agent.")
+    if row is None or not row["y_enabled"]:
+        fault("/task_type", "This task type is not known.")
+        return faults
+    if owner and owner in read.agents and owner != row["owner"]:
+        fault("/preferred_owner", f"Tasks of this type go to {row['owner']}.")
+    agent = read.agents.get(owner or "") or row
+    if not agent["enabled"]:
+        fault("/task_type", "The agent of this type is disabled.")
+    tier = envelope["risk_tier"]
+    if RISK_TIERS.index(tier) > RISK_TIERS.index(agent["max_risk_tier"]):
+        fault("/risk_tier", f"The agent is allowed {agent['max_risk_tier']} at most.")
+    if tier == "high":
+        for name in ("review_required", "execution_approval_required"):
+            if not envelope.get(name):
+                fault(f"/{name}", "A task of high risk needs it.")
+    wanted, ceiling = envelope.get("max_attempts"), row["y_max_attempts_ceiling"]
+    if wanted and wanted > ceiling:
+        fault("/max_attempts", f"The ceiling of this type is {ceiling}.")
+    for name in ("deadline_at", "expires_if_not_started_at"):
+        if envelope.get(name) and envelope[name] <= read.now:
+            fault(f"/{name}", "This time has passed.")
+    schema = row["y_inputs_schema"]  # JSON text, which serves as the cache's key
+    if schema != "{}":
+        validator = _validator(schema)
+        found = sorted(validator.iter_errors(envelope.get("inputs") or {}), key=str)
+        for error in found[:SCHEMA_FAULTS_MAX]:
+            path = "".join(f"/{part}" for part in error.absolute_path)
+            fault(f"/inputs{path}", error.message[:500])
+    return faults
+
+
+@lru_cache(maxsize=256)
+def _validator(schema: str) -> Draft202012Validator:
+    return Draft202012Validator(json.loads(schema))
+
+
+def _insert(work: Work, made: dict[str, Held], principal: Principal) -> set[str]:
+    """Insert the jobs that nobody else inserted meanwhile; return their task ids."""
+    for held in made.values():
+        work.note(
+            held,
+            action="job.held" if held.job.state == State.HELD else "job.queued",
+            actor=principal.text,
+            before="",
+            details={"execution_digest": held.task.execution_digest},
+        )
+    [rows] = sql.together(sql.insert([h.job for h in made.values()], unless_present=True))
+    pks = {row["id"] for row in rows}
+    [found] = sql.together(
+        sql.Statement(
+            "SELECT id, job_id, task_id FROM jobs_job WHERE id = ANY(%s::bigint[])", (list(pks),)
+        )
+    )
+    fresh = {row["task_id"]: row["id"] for row in found}
+    for task_id, held in made.items():
+        if task_id in fresh:
+            held.job.pk = held.task.job_id = fresh[task_id]
+    work.save_new([made[task_id] for task_id in fresh])
+    return set(fresh)
+
+
+def _known_views(
+    read: _Read, made: dict[str, Held], fresh: set[str]
+) -> dict[str, tuple[sql.Row, dict[str, Any]]]:
+    """Return what existed before, or was inserted by a rival, with its API shape."""
+    known = dict(read.known)
+    lost = [task_id for task_id in made if task_id not in fresh]
+    if lost:
+        [rows] = sql.together(sql.Statement(READ_KNOWN, (lost,)))
+        known.update({row["task_id"]: row for row in rows})
+    if not known:
+        return {}
+    views = views_of(job_pks=[row["id"] for row in known.values()])
+    return {task_id: (row, views[row["id"]]) for task_id, row in known.items()}
+
+
+def _answer(
+    task_id: str,
+    sha: str,
+    is_new: bool,
+    made: dict[str, Held],
+    known: dict[str, tuple[sql.Row, dict[str, Any]]],
+    principal: Principal,
+) -> Outcome | DomainError:
+    if is_new:
+        held = made[task_id]
+        return Outcome(held.job.state, held.view(), status=201)
+    if task_id in known:
+        row, view = known[task_id]
+        if row["content_sha256"] != sha or row["submitted_by"] != principal.text:
+            return TaskContentMismatch()
+        return Outcome("already_queued", view)
+    held = made[task_id]
+    if held.task.content_sha256 != sha:
+        return TaskContentMismatch()
+    return Outcome("already_queued", held.view())

@@ -1,0 +1,126 @@
+"""Heartbeats: the holders of leases say that they live, and learn what is wanted of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from agents.authentication import Principal
+from governance import sql
+from governance.errors import (
+    DomainError,
+    LeaseExpired,
+    NotFound,
+    SessionSuperseded,
+    StaleFencingToken,
+    WrongOwner,
+)
+from jobs.queries import heartbeat_interval_seconds, instant
+
+HEARTBEATS_MAX = 500
+
+# One statement, autocommit: nothing stays open while the socket is slow. Locks: the leases, in
+# job order, waiting for a transition that is at one; the clock is read after that wait. Renews
+# only what is still live and never shortens. Updates no indexed column, so it stays HOT.
+BEAT = """
+WITH asked AS MATERIALIZED (
+    SELECT q.*, j.id AS job_pk FROM unnest(%(tasks)s::text[], %(attempts)s::int[],
+           %(tokens)s::bigint[], %(progress)s::text[])
+           WITH ORDINALITY AS q(task_id, attempt, token, progress, place)
+      LEFT JOIN jobs_job j ON j.task_id = q.task_id
+), locked AS MATERIALIZED (
+    SELECT l.job_id, l.attempt, l.fencing_token, l.expires_at, l.lease_seconds, l.session_id
+      FROM jobs_lease l WHERE l.job_id IN (SELECT job_pk FROM asked)
+     ORDER BY l.job_id FOR NO KEY UPDATE
+), timed AS MATERIALIZED (
+    SELECT locked.*, s.state AS session_state, s.agent_id, clock_timestamp() AS clock
+      FROM locked JOIN agents_session s ON s.id = locked.session_id
+), beaten AS (
+    UPDATE jobs_lease l
+       SET expires_at = GREATEST(l.expires_at, t.clock + make_interval(secs => l.lease_seconds)),
+           heartbeat_at = t.clock, progress = COALESCE(q.progress::jsonb, l.progress)
+      FROM timed t JOIN asked q ON q.job_pk = t.job_id
+     WHERE l.job_id = t.job_id AND t.fencing_token = q.token AND t.attempt = q.attempt
+       AND t.expires_at > t.clock AND t.session_state = 'current' AND t.agent_id = %(agent)s
+    RETURNING l.job_id, l.expires_at, l.lease_seconds, t.clock
+)
+SELECT q.place, q.token AS asked_token, q.attempt AS asked_attempt, q.job_pk, j.agent_id, j.state,
+       j.paused, j.fencing_token, j.attempt, j.revision, b.expires_at, b.lease_seconds, b.clock,
+       t.session_state, a.admission,
+       (SELECT p.outcome FROM jobs_attempt p WHERE p.job_id = q.job_pk AND p.number = q.attempt
+           AND p.fencing_token = q.token) AS outcome
+  FROM asked q
+  LEFT JOIN jobs_job j ON j.id = q.job_pk
+  LEFT JOIN agents_agent a ON a.id = j.agent_id
+  LEFT JOIN timed t ON t.job_id = q.job_pk
+  LEFT JOIN beaten b ON b.job_id = q.job_pk
+ ORDER BY q.place
+"""
+
+#: Outcomes that were decided over the worker's head and that it is told as a stop.
+STOPPING = frozenset({"stopped", "deadline_exceeded", "timed_out"})
+
+
+def heartbeat(
+    *, principal: Principal, beats: list[dict[str, Any]], session_id: UUID | None = None
+) -> list[dict[str, Any] | DomainError]:
+    """Renew leases and answer, for each, how long it lasts and what is wanted.
+
+    Each beat: `task_id`, `attempt`, `fencing_token`, `progress` (JSON, kept for the next attempt).
+    An answer holds `ttl_seconds` and `control`: `continue`, `pause`, `drain` or `stop`; or is a
+    refusal. A heartbeat never revives an expired lease and never shortens one; it raises no
+    revision and writes no audit event. A task named twice is beaten by its first mention.
+    """
+    first: dict[str, dict[str, Any]] = {}
+    for beat in beats:
+        first.setdefault(beat["task_id"], beat)
+    asked = list(first.values())
+    progress = [
+        json.dumps(b["progress"], ensure_ascii=False) if b.get("progress") is not None else None
+        for b in asked
+    ]
+    params = {
+        "tasks": [b["task_id"] for b in asked],
+        "attempts": [b["attempt"] for b in asked],
+        "tokens": [b["fencing_token"] for b in asked],
+        "progress": progress,
+        "agent": principal.id,
+    }
+    [rows] = sql.together(sql.Statement(BEAT, params))
+    answers = {
+        beat["task_id"]: _answer(principal, row) for beat, row in zip(asked, rows, strict=True)
+    }
+    return [answers[beat["task_id"]] for beat in beats]
+
+
+def _answer(principal: Principal, row: sql.Row) -> dict[str, Any] | DomainError:
+    if row["job_pk"] is None:
+        return NotFound("There is no job of that task_id.")
+    if row["agent_id"] != principal.id:
+        return WrongOwner()
+    if row["expires_at"] is not None:
+        control = "pause" if row["paused"] else "continue"
+        if control == "continue" and row["admission"] != "open":
+            control = "drain"
+        ttl = int((row["expires_at"] - row["clock"]).total_seconds())
+        return {
+            "outcome": "renewed",
+            "ttl_seconds": ttl,
+            "expires_at": instant(row["expires_at"]),
+            "heartbeat_interval_seconds": heartbeat_interval_seconds(row["lease_seconds"]),
+            "control": control,
+            "revision": row["revision"],
+        }
+    current = {
+        "fencing_token": row["fencing_token"],
+        "attempt": row["attempt"],
+        "state": row["state"],
+    }
+    if row["outcome"] in STOPPING or row["state"] == "stopped":
+        return {"outcome": "ended", "ttl_seconds": 0, "control": "stop", "state": row["state"]}
+    if row["asked_token"] != row["fencing_token"] or row["asked_attempt"] != row["attempt"]:
+        return StaleFencingToken(current=current)
+    if row["session_state"] not in (None, "current"):
+        return SessionSuperseded()
+    return LeaseExpired(current=current)

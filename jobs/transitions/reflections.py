@@ -1,0 +1,80 @@
+"""Reflections: what a worker learnt on a job, numbered under the job's lock."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from agents.entry import Entry
+from governance.errors import ReflectionConflict
+from jobs.models import Reflection
+from jobs.transitions.outcomes import check_token, implied_attempt
+from jobs.transitions.work import Outcome, digest, lock
+
+FIELDS = (
+    "what_worked",
+    "what_failed",
+    "pattern_observed",
+    "context_type",
+    "tool_sequence",
+    "success_signal",
+    "failure_signal",
+    "sensitivity_level",
+)
+
+
+@transaction.atomic
+def reflect(
+    *,
+    entry: Entry,
+    task_id: str,
+    attempt: int | None = None,
+    fencing_token: int | None = None,
+    sequence_number: int | None = None,
+    content: dict[str, Any],
+) -> Outcome:
+    """Append a reflection of the holder of the current token.
+
+    :param sequence_number: counted per job from 1; given under the job's lock when absent.
+    :param content: values for `FIELDS`.
+    :raises ReflectionConflict: that number is taken by other content.
+    :raises StaleFencingToken, FencingTokenRequired: not the current attempt's worker.
+    """
+    work = lock([task_id], entry=entry, numbers=[attempt])
+    held = work.get(task_id)
+    sha = digest(**{name: content.get(name) for name in FIELDS})
+    if sequence_number is not None:
+        known = Reflection.objects.filter(job_id=held.job.pk, number=sequence_number).first()
+        if known is not None:
+            if known.content_sha256 != sha:
+                raise ReflectionConflict(current={"sequence_number": sequence_number})
+            return Outcome(
+                "already_recorded", held.view(), extra={"sequence_number": sequence_number}
+            )
+    if attempt is None or fencing_token is None:
+        attempt, fencing_token = implied_attempt(work, held)
+    check_token(held, attempt, fencing_token)
+    assert work.caller is not None
+    number = sequence_number or held.job.reflection_count + 1
+    held.job.reflection_count = max(held.job.reflection_count, number)
+    given = {name: content[name] for name in FIELDS if content.get(name) is not None}
+    work.add(
+        Reflection(
+            job_id=held.job.pk,
+            number=number,
+            attempt=attempt,
+            agent_id=work.caller.agent_id,
+            content_sha256=sha,
+            created_at=work.now,
+            **given,
+        )
+    )
+    work.note(
+        held,
+        action="job.reflected",
+        actor=work.caller.actor,
+        details={"sequence_number": number, "content_sha256": sha},
+    )
+    work.save()
+    return Outcome("recorded", held.view(), status=201, extra={"sequence_number": number})

@@ -1,0 +1,373 @@
+"""What one transaction holds and will write: jobs locked together, rows saved together.
+
+Every move is made of the same steps: lock a set of jobs in key order, read what stands around
+them in the statements after the lock, judge each in Python, and save all rows in one round trip.
+A move on one job is the move on a set of one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from agents.entry import Caller, Entry, enter
+from governance import audit, outbox, sql
+from governance.digests import canonical
+from governance.errors import DomainError, InvalidArgument, NotFound, WrongOwner
+from governance.models import AuditEvent, Fact
+from jobs.backoff import retry_delay_seconds
+from jobs.models import Attempt, Job, JobType, Lease, Task
+from jobs.queries import job_view
+
+State = Job.State
+
+#: Columns of a job that moves write; the others never change.
+MOVING = (
+    "state",
+    "paused",
+    "available_at",
+    "attempt",
+    "max_attempts",
+    "fencing_token",
+    "revision",
+    "fact_sequence",
+    "reflection_count",
+    "unresolved_executions",
+    "approval_valid_until",
+    "asked_again_by",
+    "state_since",
+    "finished_at",
+    "audit_seq",
+    "audit_head",
+)
+ENDING = (
+    "ended_at",
+    "outcome",
+    "outcome_sha256",
+    "needs_review",
+    "retryable",
+    "error_code",
+    "error_message",
+    "result",
+    "result_pointer",
+    "progress",
+    "claim_answers",
+)
+
+# What a job is answered with and judged by; none of it but the job itself ever changes, so that
+# it may be read in the statement that waits for the lock.
+SELECT_JOBS = (
+    f"SELECT {sql.select_list(Job, 'j')}, {sql.select_list(Task, 't')}, "
+    f"{sql.select_list(JobType, 'y')}, a.name AS owner "
+)
+JOIN_TASK = (
+    " JOIN jobs_task t ON t.job_id = j.id JOIN jobs_jobtype y ON y.id = j.job_type_id"
+    " JOIN agents_agent a ON a.id = j.agent_id "
+)
+# Locks: the jobs, in key order. Index: the unique one on task_id.
+LOCK_BY_TASK = (
+    SELECT_JOBS + "FROM jobs_job j" + JOIN_TASK + "WHERE j.task_id = ANY(%s::text[]) ORDER BY j.id"
+    " FOR NO KEY UPDATE OF j"
+)
+# Locks: the job, unless somebody else is at it. For sweeps: whoever holds it will see to it.
+LOCK_IF_FREE = LOCK_BY_TASK + " SKIP LOCKED"
+READ_LEASES = (
+    f"SELECT {sql.select_list(Lease, 'l')} FROM jobs_lease l"
+    " JOIN jobs_job j ON j.id = l.job_id WHERE j.task_id = ANY(%s::text[])"
+)
+# The running or last attempt of each job, and the attempt that the request names.
+READ_ATTEMPTS = (
+    f"SELECT {sql.select_list(Attempt, 'p')} FROM jobs_job j"
+    " JOIN unnest(%s::text[], %s::int[]) AS q(task_id, number) ON q.task_id = j.task_id"
+    " JOIN jobs_attempt p ON p.job_id = j.id AND p.number IN (j.attempt, q.number)"
+)
+READ_CLOCK = "SELECT clock_timestamp() AS now"
+DROP_LEASES = "DELETE FROM jobs_lease WHERE job_id = ANY(%s::bigint[])"
+END_ESCALATIONS = (
+    "UPDATE jobs_escalation SET resolution = 'ended', resolved_at = %s, resolved_by = %s,"
+    " resolve_reason = %s WHERE job_id = ANY(%s::bigint[]) AND resolved_at IS NULL"
+)
+
+
+@dataclass
+class Outcome:
+    """The answer of a move on one job, in the shape of the contract."""
+
+    outcome: str
+    job: dict[str, Any]
+    status: int = 200
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"outcome": self.outcome, "job": self.job, **self.extra}
+
+
+@dataclass
+class Held:
+    """A locked job with what stands around it."""
+
+    job: Job
+    task: Task
+    type: JobType
+    owner: str
+    lease: Lease | None = None
+    attempts: dict[int, Attempt] = field(default_factory=dict)
+
+    @property
+    def last_attempt(self) -> Attempt | None:
+        """The running attempt, or the last one that ended."""
+        return self.attempts.get(self.job.attempt)
+
+    def view(self) -> dict[str, Any]:
+        """Return the job as the API answers it."""
+        return job_view(
+            job=self.job,
+            task=self.task,
+            owner=self.owner,
+            task_type=self.type.name,
+            attempt=self.last_attempt,
+        )
+
+
+class Work:
+    """The jobs that a transaction has locked, and the rows that it will save."""
+
+    def __init__(self, now: datetime, caller: Caller | None = None) -> None:
+        self.now = now
+        self.caller = caller
+        self.held: dict[str, Held] = {}
+        self._jobs: dict[int, Job] = {}
+        self._ended: dict[int, Attempt] = {}
+        self._dropped: list[int] = []
+        self._events: list[AuditEvent] = []
+        self._facts: list[Fact] = []
+        self._fresh: list[Any] = []
+        self._statements: list[sql.Statement] = []
+
+    def get(self, task_id: str) -> Held:
+        """Return the locked job of `task_id`.
+
+        :raises NotFound: there is none.
+        :raises WrongOwner: it belongs to another agent than the caller.
+        """
+        held = self.held.get(task_id)
+        if held is None:
+            raise NotFound("There is no job of that task_id.")
+        if self.caller is not None and held.job.agent_id != self.caller.agent_id:
+            raise WrongOwner()
+        return held
+
+    def move(
+        self,
+        held: Held,
+        state: str,
+        *,
+        action: str,
+        actor: str,
+        reason: str = "",
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        """Put the job into `state`, with its audit event and its fact."""
+        before = held.job.state
+        held.job.move_to(state, at=self.now)
+        self.note(held, action=action, actor=actor, reason=reason, before=before, details=details)
+
+    def note(
+        self,
+        held: Held,
+        *,
+        action: str,
+        actor: str,
+        reason: str = "",
+        before: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        """Record what was done to the job: an event of its chain, and a fact of its stream."""
+        job = held.job
+        told = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
+        event = audit.chain(
+            job,
+            subject=job.audit_subject,
+            action=action,
+            actor=actor,
+            at=self.now,
+            reason=reason,
+            before={"state": before or job.state},
+            after={"state": job.state, "paused": job.paused},
+            details=told,
+        )
+        job.fact_sequence += 1
+        data = {
+            "job_id": str(job.job_id),
+            "task_id": job.task_id,
+            "owner": held.owner,
+            "state": job.state,
+            "fencing_token": job.fencing_token,
+            **told,
+        }
+        self._events.append(event)
+        self._facts.append(
+            outbox.fact(
+                stream=job.audit_subject,
+                sequence=job.fact_sequence,
+                kind=action,
+                at=self.now,
+                data=data,
+            )
+        )
+        self.touch(held)
+
+    def touch(self, held: Held) -> None:
+        """Save the job's moving columns at the end."""
+        self._jobs[held.job.pk] = held.job
+
+    def touch_attempt(self, attempt: Attempt) -> None:
+        """Save the attempt's ending columns at the end."""
+        self._ended[attempt.pk] = attempt
+
+    def grant(self, attempt: Attempt, lease: Lease) -> None:
+        """Save a new attempt with its lease."""
+        self._fresh += [attempt, lease]
+
+    def add(self, row: Any) -> None:
+        """Save a new row of any other model, before the job that it explains."""
+        self._fresh.append(row)
+
+    def end_attempt(self, held: Held, outcome: str) -> Attempt:
+        """End the running attempt: close its row, keep its last progress, drop its lease."""
+        attempt, lease = held.last_attempt, held.lease
+        assert attempt is not None, f"{held.job} is active without an attempt"
+        attempt.close(outcome, at=self.now)
+        if lease is not None:
+            if attempt.progress is None:
+                attempt.progress = lease.progress
+            self._dropped.append(held.job.pk)
+            held.lease = None
+        self.touch_attempt(attempt)
+        return attempt
+
+    def end_escalation(self, held: Held, *, actor: str, reason: str) -> None:
+        """Close the job's open escalation, whose subject has ended."""
+        self._statements.append(
+            sql.Statement(END_ESCALATIONS, (self.now, actor, reason, [held.job.pk]))
+        )
+
+    def also(self, statement: sql.Statement) -> None:
+        """Run a further statement of the same transaction with the rest, before the jobs."""
+        self._statements.append(statement)
+
+    def save_new(self, fresh: list[Held]) -> None:
+        """Write tasks, events and facts of jobs that were just inserted, and of no others."""
+        if not fresh:
+            return
+        subjects = {held.job.audit_subject for held in fresh}
+        sql.together(
+            sql.insert([held.task for held in fresh]),
+            sql.insert([event for event in self._events if event.subject in subjects]),
+            sql.insert([fact for fact in self._facts if fact.stream in subjects]),
+        )
+
+    def save(self) -> None:
+        """Write everything in one round trip, in the order that the guards of the tables need."""
+        statements = list(self._statements)
+        by_model: dict[type, list[Any]] = {}
+        for row in self._fresh:
+            by_model.setdefault(type(row), []).append(row)
+        statements += [sql.insert(rows) for rows in by_model.values()]
+        if self._dropped:
+            statements.append(sql.Statement(DROP_LEASES, (self._dropped,)))
+        if self._ended:
+            statements.append(sql.update(list(self._ended.values()), ENDING))
+        if self._jobs:
+            statements.append(sql.update(list(self._jobs.values()), MOVING))
+        if self._events:
+            statements += [sql.insert(self._events), sql.insert(self._facts)]
+        if statements:
+            sql.together(*statements)
+
+
+def lock(
+    task_ids: Sequence[str],
+    *,
+    entry: Entry | None = None,
+    numbers: Sequence[int | None] | None = None,
+    make_session: bool = False,
+    if_free: bool = False,
+) -> Work:
+    """Lock the jobs and read what stands around them, in one round trip.
+
+    :param entry: the worker that calls; it is admitted before anything is locked.
+    :param numbers: the attempts that the request names, beside the running or last ones.
+    :param if_free: leave out jobs that somebody else has locked.
+    """
+    asked = list(numbers) if numbers is not None else [None] * len(task_ids)
+    ids = list(task_ids)
+    statements = (
+        sql.Statement(LOCK_IF_FREE if if_free else LOCK_BY_TASK, (ids,)),
+        sql.Statement(READ_LEASES, (ids,)),
+        sql.Statement(READ_ATTEMPTS, (ids, asked)),
+        sql.Statement(READ_CLOCK),
+    )
+    caller = None
+    if entry is not None:
+        caller, rows = enter(entry, also=statements, make_session=make_session)
+    else:
+        rows = sql.together(*statements)
+    jobs, leases, attempts, [clock] = rows
+    work = Work(clock["now"], caller)
+    by_pk = {}
+    for row in jobs:
+        held = from_row(row)
+        work.held[held.job.task_id] = by_pk[held.job.pk] = held
+    for row in leases:
+        if row["l_job_id"] in by_pk:
+            by_pk[row["l_job_id"]].lease = sql.build(Lease, row, "l")
+    for row in attempts:
+        if row["p_job_id"] in by_pk:
+            by_pk[row["p_job_id"]].attempts[row["p_number"]] = sql.build(Attempt, row, "p")
+    return work
+
+
+def from_row(row: sql.Row) -> Held:
+    """Return the locked job of a row that `SELECT_JOBS` selected."""
+    return Held(
+        job=sql.build(Job, row, "j"),
+        task=sql.build(Task, row, "t"),
+        type=sql.build(JobType, row, "y"),
+        owner=row["owner"],
+    )
+
+
+def need_reason(reason: str) -> str:
+    """Return the reason, stripped.
+
+    :raises InvalidArgument: a person acts without saying why.
+    """
+    if not reason.strip():
+        raise InvalidArgument("A reason is required.")
+    return reason.strip()
+
+
+def digest(**content: Any) -> str:
+    """Return the SHA-256 (hex) of what a request says, by which repetitions are recognised."""
+    return hashlib.sha256(canonical(content)).hexdigest()
+
+
+def retry_at(held: Held, now: datetime) -> datetime:
+    """Return when the next automatic attempt may be claimed; the job type's policy."""
+    delay = retry_delay_seconds(
+        held.job.attempt,
+        base_seconds=held.type.backoff_base_seconds,
+        cap_seconds=held.type.backoff_cap_seconds,
+    )
+    return now + timedelta(seconds=delay)
+
+
+def rendered(result: Outcome | DomainError) -> dict[str, Any]:
+    """Return one item of a batch answer."""
+    if isinstance(result, DomainError):
+        return result.as_problem(instance=audit.request_urn())
+    return {"status": result.status, **result.as_dict()}
