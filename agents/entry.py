@@ -16,7 +16,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agents.authentication import Principal
+from agents.principals import Principal
 from governance import sql
 from governance.errors import (
     DispatcherEpochStale,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from agents.authentication import Principal
+from agents.principals import Principal
+
 from governance import sql
 from governance.errors import NotFound, WrongOwner
 from jobs.models import Attempt, Job, Lease, Priority, Task

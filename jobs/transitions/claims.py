@@ -25,10 +25,10 @@ from governance.errors import (
 from jobs.models import Attempt, Lease
 from jobs.queries import instant, lease_view
 from jobs.transitions.work import (
-    SELECT_JOBS,
     JOIN_TASK,
     READ_ATTEMPTS,
     READ_CLOCK,
+    SELECT_JOBS,
     Held,
     Outcome,
     State,

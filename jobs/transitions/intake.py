@@ -9,15 +9,15 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
+from agents.principals import Principal
 from django.db import transaction
+from governance.digests import execution_digest
+from governance.envelopes import payload_of, sign
 from jsonschema import Draft202012Validator
 from uuid_utils.compat import uuid7
 
-from agents.authentication import Principal
 from agents.models import RISK_TIERS
 from governance import sql
-from governance.digests import execution_digest
-from governance.envelopes import payload_of, sign
 from governance.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
 from jobs.models import Job, JobType, Priority, Task
 from jobs.queries import instant, views_of
@@ -176,7 +176,7 @@ def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read)
         review_required=bool(envelope.get("review_required")),
         execution_approval_required=approval,
         submitted_by=principal.text,
-        requested_by=principal.requested_by,
+        requested_by=f"user:{principal.requested_by}" if principal.requested_by else "",
         deadline_at=envelope.get("deadline_at"),
         expires_if_not_started_at=envelope.get("expires_if_not_started_at"),
         attempt_timeout_seconds=envelope.get("attempt_timeout_seconds"),

@@ -6,7 +6,8 @@ import json
 from typing import Any
 from uuid import UUID
 
-from agents.authentication import Principal
+from agents.principals import Principal
+
 from governance import sql
 from governance.errors import (
     DomainError,
