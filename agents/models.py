@@ -9,6 +9,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from agents.permissions import VERBS
 from governance.models.audit import ChainHead
 
 RISK_TIERS = ("low", "medium", "high")
@@ -31,6 +32,7 @@ class Fleet(ChainHead):
     epoch_rotated_at = models.DateTimeField()
 
     class Meta:
+        permissions = tuple(VERBS.items())
         constraints = [models.CheckConstraint(condition=Q(id=1), name="fleet_is_one_row")]
 
     def __str__(self) -> str:

@@ -1,0 +1,50 @@
+"""What the commands that act have in common: who acts, why, and how the outcome is printed."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from governance.errors import DomainError
+
+
+class ActingCommand(BaseCommand):
+    """A command that makes one move, as `command:<system user>` unless `--actor` says otherwise.
+
+    `act` makes the move and returns what is printed: JSON with `--json`, else lines.
+    A refusal is one line on standard error and exit code 1.
+    """
+
+    default_reason = ""
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+        parser.add_argument("--actor", default="", help="who acts, for the audit trail")
+        needed = not self.default_reason
+        parser.add_argument("--reason", required=needed, default=self.default_reason)
+
+    def handle(self, **options: Any) -> None:
+        options["actor"] = options["actor"] or f"command:{_system_user()}"
+        try:
+            outcome = self.act(**options)
+        except DomainError as refusal:
+            raise CommandError(f"{refusal.detail} ({refusal.reason})") from refusal
+        if options["json"]:
+            self.stdout.write(json.dumps(outcome, default=str))
+        else:
+            for name, value in outcome.items():
+                self.stdout.write(f"{name}: {value}")
+
+    def act(self, **options: Any) -> dict[str, Any]:
+        """Make the move and return what is to be printed."""
+        raise NotImplementedError
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from agents.management.acting import ActingCommand
+from agents.permissions import GROUPS
+from agents.transitions import operators
+
+
+class Command(ActingCommand):
+    help = "Make a console account; its password is printed once."
+    default_reason = "Made with create_operator."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("username")
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("--group", choices=sorted(GROUPS))
+        what.add_argument("--reset-password", action="store_true", help="of an account there is")
+
+    def act(
+        self, *, username: str, actor: str, reason: str, group: str | None, **options: Any
+    ) -> dict[str, Any]:
+        if group is None:
+            made = operators.reset_password(username=username, actor=actor, reason=reason)
+        else:
+            made = operators.create(username=username, group=group, actor=actor, reason=reason)
+        return {"username": made.username, "group": made.group, "password": made.password}

@@ -1,0 +1,126 @@
+"""Who calls: the principal behind a bearer token, and what its credential allows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.crypto import get_random_string
+from rest_framework_api_key.crypto import KeyGenerator
+
+from governance import sql
+from governance.errors import ClientCertificateMismatch, PermissionDenied, Unauthenticated
+
+#: Marks our tokens for secret scanners.
+TOKEN_MARK = "fp_"
+PREFIX_CHARS = 12
+SECRET_CHARS = 43
+#: `last_used_at` is as exact as this; finer would make a write of every read.
+LAST_USED_GRAIN_SECONDS = 60
+
+#: A token is 256 random bits, so a fast hash (SHA-512) is safe, and it is on every request's path.
+keys = KeyGenerator(prefix_length=PREFIX_CHARS, secret_key_length=SECRET_CHARS)
+#: Compared with when no credential has the prefix, so that both refusals take the same time.
+_NOBODY = keys.hash(get_random_string(SECRET_CHARS))
+
+# No locks. Index: the unique one on `prefix`.
+FIND = """
+SELECT c.id, c.hashed_key, c.scopes, c.certificate_sha256, c.agent_id, c.submitter_id,
+       coalesce(a.name, s.name) AS name, a.enabled, coalesce(u.username, '') AS owner,
+       c.revoked_at IS NOT NULL AS revoked,
+       coalesce(c.expires_at <= clock_timestamp(), false) AS expired,
+       coalesce(c.last_used_at < clock_timestamp() - make_interval(secs => %(grain)s), true)
+           AS touch_due
+  FROM agents_credential c
+  LEFT JOIN agents_agent a ON a.id = c.agent_id
+  LEFT JOIN agents_submitter s ON s.id = c.submitter_id
+  LEFT JOIN auth_user u ON u.id = s.owner_id
+ WHERE c.prefix = %(prefix)s
+"""
+
+# Locks: the credential's row if it is free at once; many requests of one token arrive together,
+# and none of them waits for another's note of it.
+TOUCH = """
+UPDATE agents_credential SET last_used_at = clock_timestamp()
+ WHERE id = (SELECT id FROM agents_credential WHERE id = %(id)s
+              FOR NO KEY UPDATE SKIP LOCKED)
+"""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """An authenticated caller. `id` is the primary key of its agent or submitter.
+
+    `requested_by` is the username of the person who answers for a submitter, or empty.
+    """
+
+    kind: str
+    id: int
+    name: str
+    credential_id: int
+    scopes: frozenset[str]
+    certificate_sha256: str = ""
+    requested_by: str = ""
+
+    #: What Django and DRF ask of a `request.user`.
+    is_authenticated = True
+    is_anonymous = False
+    is_active = True
+
+    @property
+    def text(self) -> str:
+        """The principal as the audit trail and the idempotency records name it."""
+        return f"{self.kind}:{self.name}"
+
+    def __str__(self) -> str:
+        return self.text
+
+    def require(self, scope: str) -> None:
+        """Refuse unless the credential has `scope`; asked before anything is looked up.
+
+        :raises PermissionDenied: it has not.
+        """
+        if scope not in self.scopes:
+            raise PermissionDenied(f"The credential lacks the scope `{scope}`.")
+
+
+def identify(*, token: str, certificate_sha256: str = "") -> Principal:
+    """Return the principal of a bearer token: one round trip, and one more once a minute.
+
+    :param certificate_sha256: fingerprint (lower-case hex) of the client certificate that the
+        connection presented, empty without one.
+    :raises Unauthenticated: no such token, or it has expired or been revoked.
+    :raises ClientCertificateMismatch: the credential is bound to another certificate.
+    :raises PermissionDenied: the agent is disabled.
+    """
+    key = token.removeprefix(TOKEN_MARK) if token.startswith(TOKEN_MARK) else ""
+    prefix = key.partition(".")[0]
+    usable = key.isascii() and key.isprintable() and len(prefix) == PREFIX_CHARS
+    row = _find(prefix) if usable else None
+    if not keys.verify(key, row["hashed_key"] if row else _NOBODY) or row is None:
+        raise Unauthenticated("The bearer token is not valid.")
+    if row["revoked"]:
+        raise Unauthenticated("The bearer token has been revoked.")
+    if row["expired"]:
+        raise Unauthenticated("The bearer token has expired.")
+    if row["certificate_sha256"] and row["certificate_sha256"] != certificate_sha256:
+        raise ClientCertificateMismatch()
+    if row["enabled"] is False:
+        raise PermissionDenied("This agent is disabled.")
+    if row["touch_due"]:
+        sql.together(sql.Statement(TOUCH, {"id": row["id"]}))
+    is_agent = row["agent_id"] is not None
+    return Principal(
+        kind="agent" if is_agent else "submitter",
+        id=row["agent_id"] if is_agent else row["submitter_id"],
+        name=row["name"],
+        credential_id=row["id"],
+        scopes=frozenset(row["scopes"]),
+        certificate_sha256=row["certificate_sha256"],
+        requested_by=row["owner"],
+    )
+
+
+def _find(prefix: str) -> dict[str, Any] | None:
+    [rows] = sql.together(sql.Statement(FIND, {"prefix": prefix, "grain": LAST_USED_GRAIN_SECONDS}))
+    return rows[0] if rows else None

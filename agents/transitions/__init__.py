@@ -1,0 +1,1 @@
+"""Every move on who may act, one function each, by noun."""
