@@ -27,7 +27,7 @@ class ActingCommand(BaseCommand):
         parser.add_argument("--reason", required=needed, default=self.default_reason)
 
     def handle(self, **options: Any) -> None:
-        options["actor"] = options["actor"] or f"command:{_system_user()}"
+        options["actor"] = options["actor"] or f"command:{system_user()}"
         try:
             outcome = self.act(**options)
         except DomainError as refusal:
@@ -43,7 +43,7 @@ class ActingCommand(BaseCommand):
         raise NotImplementedError
 
 
-def _system_user() -> str:
+def system_user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
