@@ -4,12 +4,26 @@
 import os
 import sys
 
+#: Commands that need no database, or see to it themselves.
+WITHOUT_DATABASE = {"up", "test", "help", "version", "--help", "--version", "check"}
+
 
 def main() -> None:
+    if sys.version_info < (3, 11):  # noqa: UP036 - this is who says so
+        sys.exit(f"Fencepost needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "governance.settings")
-    from django.core.management import execute_from_command_line
+    from governance import embedded
 
-    execute_from_command_line(sys.argv)
+    try:
+        embedded.usable(embedded.data_folder())
+        command = sys.argv[1] if len(sys.argv) > 1 else "help"
+        if command not in WITHOUT_DATABASE:
+            embedded.provide()
+        from django.core.management import execute_from_command_line
+
+        execute_from_command_line(sys.argv)
+    except embedded.EmbeddedError as error:
+        sys.exit(f"fencepost: {error}")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,73 @@
-"""Settings, read from the environment; without any, a laptop's embedded installation."""
+"""Settings, read from the environment; without any, a laptop's embedded installation.
 
-import os
+`FENCEPOST_DATA`              folder of all that the installation keeps (`.fencepost`)
+`FENCEPOST_URL`               where browsers and workers reach it; an https address is assumed
+`DATABASE_URL`                a PostgreSQL >= 15 of your own; without it the embedded one is used
+`FENCEPOST_ALLOWED_HOSTS`     further host names, comma-separated
+`FENCEPOST_SECRET_KEY`        instead of the key in the data folder
+`FENCEPOST_POOL_MAX`          database connections per process; 0 opens one per thread
+`FENCEPOST_STATEMENT_TIMEOUT_MS`, `FENCEPOST_LOG_LEVEL`, `FENCEPOST_DEBUG`
+"""
+
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import environ
+import structlog
+from csp.constants import NONE, SELF
+
+from governance import embedded, keys
 
 env = environ.Env()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-DATA_DIR = Path(env.str("FENCEPOST_DATA", default=str(BASE_DIR / ".fencepost"))).resolve()
+DATA_DIR = embedded.usable(embedded.data_folder())
 
 DEBUG = env.bool("FENCEPOST_DEBUG", default=False)
-SECRET_KEY = env.str("FENCEPOST_SECRET_KEY", default="")
-ALLOWED_HOSTS = env.list("FENCEPOST_ALLOWED_HOSTS", default=["127.0.0.1", "localhost", "[::1]"])
+SECRET_KEY = env.str("FENCEPOST_SECRET_KEY", default="") or keys.secret_key(DATA_DIR)
+
+# ---- where it is reached ---------------------------------------------------------------------
+
+#: Without an address the strict side is assumed; `manage.py up` names its own, on loopback.
+PUBLIC_URL = env.str("FENCEPOST_URL", default="https://localhost").rstrip("/")
+_public = urlsplit(PUBLIC_URL)
+_encrypted = _public.scheme == "https"
+ALLOWED_HOSTS = sorted(
+    {"127.0.0.1", "localhost", "[::1]", _public.hostname or "localhost"}
+    | set(env.list("FENCEPOST_ALLOWED_HOSTS", default=[]))
+)
+CSRF_TRUSTED_ORIGINS = [f"{_public.scheme}://{_public.netloc}"]
+SECURE_SSL_REDIRECT = _encrypted
+#: Probes come from the machine itself or its orchestrator, without TLS.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
+SECURE_HSTS_SECONDS = 31_536_000 if _encrypted else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = _encrypted
+SECURE_HSTS_PRELOAD = _encrypted
+if env.bool("FENCEPOST_BEHIND_PROXY", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _encrypted
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 12 * 3600
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# ---- what it is made of ----------------------------------------------------------------------
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -22,7 +77,11 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
+    "axes",
+    "csp",
     "django_filters",
+    "django_htmx",
+    "django_structlog",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -33,12 +92,17 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "governance.urls"
@@ -63,14 +127,117 @@ TEMPLATES = [
     }
 ]
 
-DATABASES = {
-    "default": env.db_url("DATABASE_URL", default="postgresql:///fencepost")
-    | {
-        "ATOMIC_REQUESTS": False,
-        "CONN_MAX_AGE": 0,
-    }
+# ---- database --------------------------------------------------------------------------------
+
+#: A request that waits longer for a lock is answered with CONTENTION; nothing runs for ever.
+SESSION_SETTINGS = {
+    "lock_timeout": "2000",
+    "statement_timeout": env.str("FENCEPOST_STATEMENT_TIMEOUT_MS", default="15000"),
+    "idle_in_transaction_session_timeout": "15000",
+    "TimeZone": "UTC",
 }
+#: `FENCEPOST_DSN` comes from whoever started the embedded server, and is nothing to set by hand.
+_address = env.str("FENCEPOST_DSN", default="") or env.str("DATABASE_URL", default="")
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": embedded.django_database(
+        _address or embedded.running_dsn(DATA_DIR) or embedded.ABSENT_DSN,
+        session_settings=SESSION_SETTINGS,
+        pool_max=env.int("FENCEPOST_POOL_MAX", default=0),
+    )
+}
+
+# ---- who signs in ----------------------------------------------------------------------------
+
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+LOGIN_URL = "admin:login"
+AXES_FAILURE_LIMIT = 5
+AXES_COOLOFF_TIME = 0.25  # hours
+#: A name is locked for the address that failed, so that nobody locks others out from afar.
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_RESET_ON_SUCCESS = True
+AXES_ENABLE_ACCESS_FAILURE_LOG = False
+AXES_VERBOSE = False
+
+# ---- worker API ------------------------------------------------------------------------------
+
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["agents.authentication.BearerToken"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "UNAUTHENTICATED_USER": None,
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Fencepost",
+    "DESCRIPTION": "Governed job control plane for AI-agent workers: the worker API.",
+    "VERSION": "1",
+    "OAS_VERSION": "3.1.0",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+#: Bytes of a request body; lists and nesting are bounded where they are read.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
+
+# ---- static files ----------------------------------------------------------------------------
 
 STATIC_URL = "static/"
 STATIC_ROOT = DATA_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_USE_FINDERS = True
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+}
+
+# ---- logs: one JSON object per line on stderr ------------------------------------------------
+
+DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = True
+_shared_processors: list[Any] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+]
+structlog.configure(
+    processors=[
+        structlog.stdlib.filter_by_level,
+        *_shared_processors,
+        structlog.processors.format_exc_info,
+        structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+    ],
+    logger_factory=structlog.stdlib.LoggerFactory(),
+    cache_logger_on_first_use=True,
+)
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "json": {
+            "()": structlog.stdlib.ProcessorFormatter,
+            "processors": [
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                structlog.processors.format_exc_info,
+                structlog.processors.JSONRenderer(),
+            ],
+            "foreign_pre_chain": _shared_processors,
+        }
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "root": {"handlers": ["stderr"], "level": env.str("FENCEPOST_LOG_LEVEL", default="INFO")},
+    # Django's own line per refused request adds nothing to the one of django_structlog.
+    "loggers": {"django.request": {"level": "ERROR"}, "django.server": {"level": "ERROR"}},
+}

@@ -6,7 +6,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agents.principals import Principal
-
 from governance import sql
 from governance.errors import NotFound, WrongOwner
 from jobs.models import Attempt, Job, Lease, Priority, Task

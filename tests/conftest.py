@@ -1,5 +1,19 @@
-"""Fixtures that every test may use."""
+"""The ground of every test: one embedded PostgreSQL per run, and a second connection on demand."""
 
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection, connections
+
+from governance import embedded
 from tests.world import (  # noqa: F401
     agent_zero,
     agent_zero_token,
@@ -14,3 +28,81 @@ from tests.world import (  # noqa: F401
     submitter_token,
     world,
 )
+
+OTHER_CONNECTION_SECONDS = 5.0
+_server = pytest.StashKey[embedded.Server]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the run's server, in the process that starts the workers and only there."""
+    if hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    server = config.stash[_server] = embedded.hold(settings.DATA_DIR, throwaway=True)
+    # As superuser: the flush of a test database has to pass the append-only triggers.
+    os.environ["FENCEPOST_DSN"] = server.superuser_dsn
+    settings.DATABASES["default"].update(
+        embedded.django_database(server.superuser_dsn, session_settings=settings.SESSION_SETTINGS)
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if server := config.stash.get(_server, None):
+        server.release()
+        shutil.rmtree(os.environ["FENCEPOST_TEST_RUN"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _flush_past_append_only_triggers(django_db_setup: None) -> None:
+    """Let `transaction=True` tests flush tables whose triggers refuse TRUNCATE."""
+    flush = connection.ops.sql_flush
+
+    def sql_flush(*args: Any, **kwargs: Any) -> list[str]:
+        statements = flush(*args, **kwargs)
+        if not statements:
+            return []
+        return [
+            "SET session_replication_role = replica",
+            *statements,
+            "SET session_replication_role = origin",
+        ]
+
+    connection.ops.sql_flush = sql_flush  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def on_other_connection() -> Iterator[Callable[..., Any]]:
+    """Run a function on a second database connection, and wait for it for a bounded time.
+
+    `on_other_connection(function, *args, seconds=5.0, **kwargs)` raises TimeoutError where the
+    function is still waiting then, for a lock that the test holds as a rule.
+    """
+    pools: list[ThreadPoolExecutor] = []
+
+    def call(
+        function: Callable[..., Any],
+        *args: Any,
+        seconds: float = OTHER_CONNECTION_SECONDS,
+        **kwargs: Any,
+    ) -> Any:
+        pool = ThreadPoolExecutor(max_workers=1)
+        pools.append(pool)
+
+        def run() -> Any:
+            try:
+                return function(*args, **kwargs)
+            finally:
+                connections.close_all()
+
+        return pool.submit(run).result(timeout=seconds)
+
+    yield call
+    for pool in pools:
+        # A call that timed out is still in its thread: the test does not wait for its own proof.
+        pool.shutdown(wait=False)
+
+
+@pytest.fixture
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder of the test's own, beside that of the run."""
+    folder = tmp_path_factory.mktemp("data")
+    return folder / "fencepost"

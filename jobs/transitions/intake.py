@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from agents.principals import Principal
 from django.db import transaction
 from governance.digests import execution_digest
 from governance.envelopes import payload_of, sign
@@ -17,6 +16,7 @@ from jsonschema import Draft202012Validator
 from uuid_utils.compat import uuid7
 
 from agents.models import RISK_TIERS
+from agents.principals import Principal
 from governance import sql
 from governance.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
 from jobs.models import Job, JobType, Priority, Task

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import UUID
 
 from agents.principals import Principal
-
 from governance import sql
 from governance.errors import (
     DomainError,
