@@ -10,14 +10,14 @@ from functools import lru_cache
 from typing import Any
 
 from django.db import transaction
-from governance.digests import execution_digest
-from governance.envelopes import payload_of, sign
 from jsonschema import Draft202012Validator
 from uuid_utils.compat import uuid7
 
 from agents.models import RISK_TIERS
 from agents.principals import Principal
 from governance import sql
+from governance.digests import execution_digest
+from governance.envelopes import payload_of, sign
 from governance.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
 from jobs.models import Job, JobType, Priority, Task
 from jobs.queries import instant, views_of

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from governance.digests import canonical
-
 from agents.entry import Caller, Entry, enter
 from governance import audit, outbox, sql
+from governance.digests import canonical
 from governance.errors import DomainError, InvalidArgument, NotFound, WrongOwner
 from governance.models import AuditEvent, Fact
 from jobs.backoff import retry_delay_seconds
