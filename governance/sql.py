@@ -46,12 +46,17 @@ def together(*statements: Statement) -> list[list[Row]]:
     with DatabaseErrorWrapper(connection), nullcontext() if alone else raw.pipeline():
         for statement in statements:
             cursor = psycopg.Cursor(raw, row_factory=dict_row)
-            cursor.execute(statement.sql, statement.params or None)
+            cursor.execute(statement.sql, statement.params or None, prepare=True)
             cursors.append(cursor)
     with DatabaseErrorWrapper(connection):
-        rows = [cursor.fetchall() if cursor.description else [] for cursor in cursors]
+        rows = [cursor.fetchall() if _has_rows(cursor) else [] for cursor in cursors]
     _note(statements, time.monotonic() - started)
     return rows
+
+
+def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:
+    # `description` would build an object for every column just to be asked whether there is one.
+    return cursor.pgresult is not None and cursor.pgresult.nfields > 0
 
 
 def _note(statements: Sequence[Statement], seconds: float) -> None:
@@ -64,21 +69,23 @@ def _note(statements: Sequence[Statement], seconds: float) -> None:
 def insert(rows: Sequence[Model], *, unless_present: bool = False) -> Statement:
     """Return one INSERT of all rows (of one model) that fills every column but an automatic key.
 
+    All rows travel as one JSON parameter: one prepared statement whatever their number, and no
+    adaptation column by column.
+
     :param unless_present: skip rows that would break a unique constraint.  The statement waits
         for an uncommitted rival, bounded by `lock_timeout`.
     """
     model = type(rows[0])
-    fields = _insertable(model)
-    return Statement(_insert_sql(model, unless_present), _columns(rows, fields))
+    return Statement(_insert_sql(model, unless_present), (_packed(rows, _insertable(model)),))
 
 
 def update(rows: Sequence[Model], fields: tuple[str, ...]) -> Statement:
     """Return one UPDATE of the named fields of all rows (of one model), found by primary key."""
     model = type(rows[0])
-    named = [model._meta.pk, *(model._meta.get_field(name) for name in fields)]
-    return Statement(_update_sql(model, fields), _columns(rows, named))
+    return Statement(_update_sql(model, fields), (_packed(rows, _updatable(model, fields)),))
 
 
+@lru_cache
 def select_list(model: type[Model], alias: str) -> str:
     """Return the select list of all columns of `model`, each named `<alias>_<column>`."""
     return ", ".join(
@@ -88,25 +95,31 @@ def select_list(model: type[Model], alias: str) -> str:
 
 def build(model: type[M], row: Row, alias: str) -> M:
     """Return the instance of `model` whose columns `select_list` put into `row`."""
+    names, sources = _sources(model, alias)
+    values = [json.loads(row[key]) if is_json and row[key] is not None else row[key]
+              for key, is_json in sources]  # fmt: skip
+    return model.from_db("default", names, values)
+
+
+@lru_cache
+def _sources(model: type[Model], alias: str) -> tuple[list[str], list[tuple[str, bool]]]:
     fields = model._meta.concrete_fields
-    values = [_loaded(field, row[f"{alias}_{field.column}"]) for field in fields]
-    return model.from_db("default", [field.attname for field in fields], values)
+    keys = [(f"{alias}_{f.column}", isinstance(f, JSONField)) for f in fields]
+    return [field.attname for field in fields], keys
 
 
-def _loaded(field: Any, value: Any) -> Any:
-    return json.loads(value) if isinstance(field, JSONField) and isinstance(value, str) else value
+def _packed(rows: Sequence[Model], fields: Sequence[Any]) -> str:
+    """Return the rows as JSON text for `json_to_recordset`."""
+    packed = [
+        {field.column: _plain(getattr(row, field.attname)) for field in fields} for row in rows
+    ]
+    return json.dumps(packed, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
-def _columns(rows: Sequence[Model], fields: Sequence[Any]) -> list[list[Any]]:
-    return [[_dumped(field, getattr(row, field.attname)) for row in rows] for field in fields]
-
-
-def _dumped(field: Any, value: Any) -> Any:
-    if value is None:
-        return None
-    if isinstance(field, JSONField):
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    return bytes(value) if isinstance(value, memoryview) else value
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes | memoryview):
+        return "\\x" + bytes(value).hex()
+    return value
 
 
 @lru_cache
@@ -115,42 +128,40 @@ def _insertable(model: type[Model]) -> tuple[Any, ...]:
 
 
 @lru_cache
+def _updatable(model: type[Model], names: tuple[str, ...]) -> tuple[Any, ...]:
+    return (model._meta.pk, *(model._meta.get_field(name) for name in names))
+
+
+@lru_cache
 def _insert_sql(model: type[Model], unless_present: bool) -> str:
     fields = _insertable(model)
     names = ", ".join(f'"{f.column}"' for f in fields)
+    values = ", ".join(f'u."{f.column}"' for f in fields)
     conflict = " ON CONFLICT DO NOTHING" if unless_present else ""
-    key = model._meta.pk.column
     return (
-        f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {_read(fields)} '
-        f'FROM unnest({_arrays(fields)}) AS u({names}){conflict} RETURNING "{key}"'
+        f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {values} '
+        f"FROM {_recordset(fields)}{conflict} RETURNING "
+        f'"{model._meta.pk.column}"'
     )
 
 
 @lru_cache
 def _update_sql(model: type[Model], names: tuple[str, ...]) -> str:
-    key = model._meta.pk
-    fields = [model._meta.get_field(name) for name in names]
+    key, *fields = _updatable(model, names)
     targets = ", ".join(f'"{f.column}"' for f in fields)
-    every = ", ".join(f'"{f.column}"' for f in [key, *fields])
+    values = ", ".join(f'u."{f.column}"' for f in fields)
     return (
-        f'UPDATE "{model._meta.db_table}" AS t SET ({targets}) = ROW({_read(fields)}) '
-        f"FROM unnest({_arrays([key, *fields])}) AS u({every}) "
+        f'UPDATE "{model._meta.db_table}" AS t SET ({targets}) = ROW({values}) '
+        f"FROM {_recordset([key, *fields])} "
         f'WHERE t."{key.column}" = u."{key.column}"'
     )
 
 
-def _read(fields: Sequence[Any]) -> str:
-    return ", ".join(
-        f'u."{f.column}"::jsonb' if isinstance(f, JSONField) else f'u."{f.column}"' for f in fields
-    )
+def _recordset(fields: Sequence[Any]) -> str:
+    columns = ", ".join(f'"{f.column}" {_type(f)}' for f in fields)
+    return f"json_to_recordset(%s::json) AS u({columns})"
 
 
-def _arrays(fields: Sequence[Any]) -> str:
-    return ", ".join(f"%s::{_array_type(f)}" for f in fields)
-
-
-def _array_type(field: Any) -> str:
+def _type(field: Any) -> str:
     kind = field.rel_db_type(connection) if field.primary_key else field.db_type(connection)
-    if isinstance(field, JSONField) or kind.startswith("varchar"):
-        return "text[]"
-    return f"{kind}[]"
+    return str(kind)
