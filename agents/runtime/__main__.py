@@ -1,0 +1,184 @@
+"""`python -m agents.runtime`: run one worker against a control plane."""
+
+import argparse
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from uuid_utils.compat import uuid7
+
+from agents.runtime import durable
+from agents.runtime.adapters import RuntimeAdapter
+from agents.runtime.adapters.command import CommandAdapter, ProgramMissing
+from agents.runtime.claim import ClaimUnreadable
+from agents.runtime.client import ControlPlane, Session
+from agents.runtime.envelopes import KeyRing, read_keys
+from agents.runtime.exchange import ExternalAgentExchange
+from agents.runtime.executor import ExternalAgentExecutor
+from agents.runtime.journal import Journal
+from agents.runtime.loop import NotAuthorized, Plan, Worker
+from agents.runtime.workspace import Workspaces
+
+log = logging.getLogger("agents.runtime")
+
+EXIT_UNUSABLE = 2
+EXIT_NOT_AUTHORIZED = 3
+MAX_WORKER_ID_CHARS = 120
+
+
+class Unusable(Exception):
+    """The options do not make a worker; the message is one line for a person."""
+
+
+def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the parsed command line."""
+    parser = argparse.ArgumentParser(prog="python -m agents.runtime", description=__doc__)
+    add = parser.add_argument
+    add("--url", required=True, help="base address of the control plane")
+    add("--token", default=os.environ.get("FENCEPOST_TOKEN", ""), help="or FENCEPOST_TOKEN")
+    add("--token-file", type=Path, help="read again when the control plane rejects the token")
+    add("--agent", required=True)
+    add("--runtime", choices=["command"], default="command")
+    add("--data", type=Path, required=True, help="folder for the journal, workspaces, artifacts")
+    add("--worker-id", default="", help="by default made once and kept in the data folder")
+    add("--lease-seconds", type=int, default=900)
+    add("--wait-seconds", type=int, default=5, help="how long a poll for work may take")
+    add("--task-types", default="", help="comma separated; default: all of the agent's")
+    add("--concurrency", type=int, default=1, help="jobs at a time")
+    add("--once", action="store_true", help="end when there is no work")
+    add("--max-jobs", type=int, help="end after so many jobs")
+    add("--drain-seconds", type=float, default=60.0, help="what running jobs get after SIGTERM")
+    add("--trusted-keys", type=Path, help="trust the keys in this file and no others")
+    add("program", nargs="*", help="after --: the program of the command runtime")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a worker until it is told to end; return the exit code."""
+    asked = options(argv)
+    _log_as_json()
+    try:
+        lock = durable.FolderLock(asked.data.resolve())
+        worker = build(asked)
+    except (Unusable, ProgramMissing, durable.FolderBusy, OSError) as error:
+        print(f"agents.runtime: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    _obey_signals(worker, drain_seconds=asked.drain_seconds)
+    try:
+        worker.run()
+    except NotAuthorized as error:
+        print(f"agents.runtime: not authorized: {error}", file=sys.stderr)
+        return EXIT_NOT_AUTHORIZED
+    except (durable.Unreadable, ClaimUnreadable) as error:
+        print(f"agents.runtime: the data folder is damaged: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    finally:
+        lock.release()
+    return 0
+
+
+def build(asked: argparse.Namespace) -> Worker:
+    """Put a worker together.
+
+    :raises Unusable: the options contradict each other or lack something.
+    """
+    data = asked.data.resolve()
+    if bool(asked.token) == bool(asked.token_file):
+        raise Unusable("one of --token and --token-file is needed")
+    if asked.concurrency < 1:
+        raise Unusable("--concurrency must be at least 1")
+    worker_id = asked.worker_id or _kept_worker_id(data, asked.agent)
+    session = Session(worker_id=worker_id, token=asked.token, token_file=asked.token_file)
+    plane = ControlPlane(url=asked.url, session=session)
+    return Worker(
+        plane=plane,
+        journal=Journal(data / "journal"),
+        adapter=_adapter(asked, data=data),
+        keys=KeyRing(plane=plane, pinned=_pinned_keys(asked.trusted_keys)),
+        plan=Plan(
+            agent=asked.agent,
+            lease_seconds=asked.lease_seconds,
+            task_types=tuple(name for name in asked.task_types.split(",") if name),
+            wait_seconds=asked.wait_seconds,
+            concurrency=asked.concurrency,
+            max_jobs=asked.max_jobs,
+            until_empty=asked.once,
+        ),
+    )
+
+
+def _adapter(asked: argparse.Namespace, *, data: Path) -> RuntimeAdapter:
+    executor = ExternalAgentExecutor(exchange=ExternalAgentExchange(data / "exchange"))
+    return CommandAdapter(executor=executor, workspaces=Workspaces(data), program=asked.program)
+
+
+def _pinned_keys(path: Path | None) -> dict[str, Ed25519PublicKey] | None:
+    if path is None:
+        return None
+    try:
+        return read_keys(durable.read_document(path) or {})
+    except (ValueError, durable.Unreadable) as error:
+        raise Unusable(f"--trusted-keys: {error}") from error
+
+
+def _kept_worker_id(data: Path, agent: str) -> str:
+    """Return a name that is the same after a restart: claims are replayed under it."""
+    path = data / "worker-id"
+    if not path.exists():
+        name = f"{agent}@{socket.gethostname()[:60]}-{uuid7().hex[-8:]}"
+        durable.replace(path, name[-MAX_WORKER_ID_CHARS:].encode())
+    return path.read_text()
+
+
+def _obey_signals(worker: Worker, *, drain_seconds: float) -> None:
+    """SIGTERM and SIGINT drain; after `drain_seconds`, or at the second signal, work is stopped."""
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        # A handler may interrupt a thread that holds a lock; the work is done on another one.
+        if told.is_set():
+            threading.Thread(target=worker.abort, daemon=True).start()
+            return
+        told.set()
+        threading.Thread(target=worker.drain, daemon=True).start()
+        timer = threading.Timer(drain_seconds, worker.abort)
+        timer.daemon = True
+        timer.start()
+
+    told = threading.Event()
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, on_signal)
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line, with the members that the control plane's own log has."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line."""
+        line = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _log_as_json() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
