@@ -1,5 +1,26 @@
 """Paths of this app below `/v1`."""
 
-from django.urls import URLPattern
+from django.urls import path
 
-urlpatterns: list[URLPattern] = []
+from jobs import views
+
+urlpatterns = [
+    path("intake/task", views.IntakeTask.as_view()),
+    path("jobs", views.Jobs.as_view()),
+    path("jobs/batch", views.JobsBatch.as_view()),
+    path("jobs/complete/batch", views.CompleteBatch.as_view()),
+    path("jobs/<str:task_id>", views.JobDetail.as_view()),
+    path("jobs/<str:task_id>/claim", views.ClaimJob.as_view()),
+    path("jobs/<str:task_id>/complete", views.CompleteJob.as_view()),
+    path("jobs/<str:task_id>/fail", views.FailJob.as_view()),
+    path("jobs/<str:task_id>/escalate", views.EscalateJob.as_view()),
+    path("jobs/<str:task_id>/reflections", views.ReflectOnJob.as_view()),
+    path("jobs/<str:task_id>/events", views.JobEvents.as_view()),
+    path("jobs/<str:task_id>/control", views.ControlJob.as_view()),
+    path("claims", views.Claims.as_view()),
+    path("leases/heartbeat", views.Heartbeat.as_view()),
+    path("hermes/reflections", views.HermesReflections.as_view()),
+    path("hermes/skills", views.Skills.as_view()),
+    path("hermes/skills/<int:skill_id>/feedback", views.SkillFeedback.as_view()),
+    path("hermes/extract-skills", views.ExtractSkills.as_view()),
+]

@@ -19,3 +19,5 @@ from governance.settings import *  # noqa: F403
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 # A test that is about the lock-out after failed logins turns it on.
 AXES_ENABLED = False
+# Nothing is collected in tests, and whitenoise would warn of the absent folder.
+WHITENOISE_AUTOREFRESH = True

@@ -1,0 +1,62 @@
+"""What every request passes: its identity, and the one form in which the API fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+from uuid_utils.compat import uuid7
+
+from governance import audit
+from governance.api import PROBLEM_TYPE, is_api_path, problem_for_status
+
+#: What a caller may name its request: short, and harmless in logs and headers.
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}", re.ASCII)
+
+GetResponse = Callable[[HttpRequest], HttpResponse]
+
+
+class RequestIdentity:
+    """Give the request its id, for events, log lines and the answer.
+
+    An id that the caller sends is kept and echoed when it is well formed, else replaced.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        asked = request.headers.get("Request-Id", "")
+        request_id = asked if _REQUEST_ID.fullmatch(asked) else str(uuid7())
+        # Where the log of requests looks for it.
+        request.META["HTTP_X_REQUEST_ID"] = request_id
+        token = audit.current_request_id.set(request_id)
+        try:
+            response = self.get_response(request)
+        finally:
+            audit.current_request_id.reset(token)
+        response["Request-Id"] = request_id
+        return response
+
+
+class ApiProblems:
+    """Turn what Django itself answers below `/v1` into a problem: 404, 400, 413, 500 and all else.
+
+    A view's own problems pass untouched.  No text of Django's page survives, also not in DEBUG.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if not is_api_path(request.path_info) or response.status_code < 400:
+            return response
+        if response.get("Content-Type", "").startswith(PROBLEM_TYPE):
+            return response
+        problem = problem_for_status(response.status_code)
+        for name, value in response.items():
+            if not problem.has_header(name) and not name.startswith("Content-"):
+                problem[name] = value
+        return problem

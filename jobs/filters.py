@@ -1,0 +1,34 @@
+"""What lists of jobs can be narrowed by; the API's filters, and the ground of the console's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django_filters import BooleanFilter, CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilter
+
+from agents.models import RiskTier
+from jobs.models import Job, Priority
+
+
+class JobFilter(FilterSet):
+    """Filters of jobs. Served by job_by_state_idx, job_by_agent_idx and job_by_submitter_idx."""
+
+    state = ChoiceFilter(choices=Job.State.choices)
+    status = ChoiceFilter(choices=Job.State.choices, field_name="state")
+    owner = CharFilter(field_name="agent__name")
+    task_type = CharFilter(field_name="job_type__name")
+    risk_tier = ChoiceFilter(choices=RiskTier.choices)
+    priority = ChoiceFilter(choices=[(p.label, p.label) for p in Priority], method="by_priority")
+    paused = BooleanFilter()
+    task_id = CharFilter(max_length=100)
+    task_id_prefix = CharFilter(field_name="task_id", lookup_expr="startswith", max_length=100)
+    created_after = IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
+    created_before = IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
+
+    class Meta:
+        model = Job
+        fields: list[str] = []
+
+    def by_priority(self, jobs: QuerySet[Job], name: str, value: Any) -> QuerySet[Job]:
+        return jobs.filter(priority=Priority[value.upper()])
