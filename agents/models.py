@@ -271,3 +271,130 @@ class MaintenanceInhibit(models.Model):
 
     def __str__(self) -> str:
         return f"inhibit of {self.agent or 'the fleet'}: {self.reason[:40]}"
+
+
+class Activation(models.Model):
+    """The answer of an activation, by its `activation_operation_id`. Append-only."""
+
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="activations")
+    operation_id = models.CharField(max_length=120)
+    request_sha256 = models.CharField(max_length=64)
+    session = models.ForeignKey(Session, models.PROTECT, related_name="activations")
+    answer = models.JSONField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "operation_id"], name="activation_operation_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.operation_id
+
+
+class CellApproval(models.Model):
+    """A person's word that a cell may act for an agent, where the agent asks for that."""
+
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="cell_approvals")
+    cell_id = models.CharField(max_length=120)
+    approved_by = models.CharField(max_length=160)
+    approved_at = models.DateTimeField()
+    reason = models.TextField()
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+    withdrawn_by = models.CharField(max_length=160, blank=True)
+    withdraw_reason = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "cell_id"],
+                condition=Q(withdrawn_at=None),
+                name="cell_approval_one_in_force",
+            ),
+            models.CheckConstraint(condition=~Q(reason=""), name="cell_approval_has_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return f"approval of {self.cell_id}"
+
+
+class AdmissionChange(models.Model):
+    """One change of an agent's admission, by its barrier: a replay finds it. Append-only."""
+
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="admission_changes")
+    barrier_id = models.CharField(max_length=120)
+    expected_generation = models.PositiveBigIntegerField()
+    state = models.CharField(max_length=8, choices=Agent.Admission)
+    generation = models.PositiveBigIntegerField()
+    actor = models.CharField(max_length=160)
+    reason = models.TextField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "barrier_id"], name="admission_barrier_once"),
+            models.UniqueConstraint(
+                fields=["agent", "generation"], name="admission_generation_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(generation=F("expected_generation") + 1),
+                name="admission_generation_follows",
+            ),
+            models.CheckConstraint(condition=~Q(reason=""), name="admission_has_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} at {self.generation}"
+
+
+class RuntimeSwitch(models.Model):
+    """The operation that moves an agent to another runtime, step by step.
+
+    `steps` are the steps taken: objects of `step`, `at`, `detail`.
+    """
+
+    class State(models.TextChoices):
+        RUNNING = "running"
+        VERIFIED = "verified"
+        FAILED = "failed"
+
+    class Step(models.TextChoices):
+        DRAIN = "drain"
+        SWITCH = "switch"
+        FRESH = "fresh"
+        GUARD = "guard"
+
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="runtime_switches")
+    from_runtime = models.CharField(max_length=40)
+    to_runtime = models.CharField(max_length=40)
+    state = models.CharField(max_length=8, choices=State, default=State.RUNNING)
+    #: What is waited for; the step that failed, once failed.
+    step = models.CharField(max_length=8, choices=Step, default=Step.DRAIN)
+    inhibit = models.ForeignKey(MaintenanceInhibit, models.PROTECT, related_name="+")
+    reopen = models.BooleanField()
+    started_by = models.CharField(max_length=160)
+    reason = models.TextField()
+    started_at = models.DateTimeField()
+    switched_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    steps = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent"],
+                condition=Q(state="running"),
+                name="runtime_switch_one_at_a_time",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="running", finished_at=None)
+                | Q(state__in=["verified", "failed"], finished_at__isnull=False),
+                name="runtime_switch_finished_iff_dated",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent}: {self.from_runtime} -> {self.to_runtime}"

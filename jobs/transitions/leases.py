@@ -44,11 +44,6 @@ WITH asked AS MATERIALIZED (
      WHERE l.job_id = t.job_id AND t.fencing_token = q.token AND t.attempt = q.attempt
        AND t.expires_at > t.clock AND t.session_state = 'current' AND t.agent_id = %(agent)s
     RETURNING l.job_id, l.expires_at, l.lease_seconds, t.clock
-), seen AS (
-    UPDATE agents_presence p SET last_heartbeat_at = t.clock
-      FROM timed t JOIN beaten b ON b.job_id = t.job_id
-     WHERE p.session_id = t.session_id
-       AND p.last_heartbeat_at < t.clock - make_interval(secs => 10)
 )
 SELECT q.place, q.token AS asked_token, q.attempt AS asked_attempt, q.job_pk, j.agent_id, j.state,
        j.paused, j.fencing_token, j.attempt, j.revision, b.expires_at, b.lease_seconds, b.clock,

@@ -97,13 +97,17 @@ def end_if_due(*, task_id: str) -> str | None:
         ended = _miss_deadline(work, held)
     elif job.state == State.ACTIVE and attempt is not None and lease is not None:
         if attempt.deadline_at and attempt.deadline_at <= work.now:
-            ended = _lose(work, held, Attempt.Outcome.TIMED_OUT, "The attempt's time is over.")
+            ended = lose_attempt(
+                work, held, Attempt.Outcome.TIMED_OUT, "The attempt's time is over."
+            )
         elif _superseded(lease.session_id):
-            ended = _lose(
+            ended = lose_attempt(
                 work, held, Attempt.Outcome.SUPERSEDED, "A newer session has taken its place."
             )
         elif lease.expires_at <= work.now:
-            ended = _lose(work, held, Attempt.Outcome.LEASE_EXPIRED, "The lease has expired.")
+            ended = lose_attempt(
+                work, held, Attempt.Outcome.LEASE_EXPIRED, "The lease has expired."
+            )
     elif (
         job.state == State.QUEUED
         and job.attempt == 0
@@ -127,7 +131,7 @@ def _superseded(session_pk: int) -> bool:
     return row["state"] == "superseded"
 
 
-def _lose(work: Work, held: Held, outcome: str, reason: str) -> str:
+def lose_attempt(work: Work, held: Held, outcome: str, reason: str) -> str:
     """End an attempt over its worker's head: its token is void, the job goes where it must."""
     attempt = work.end_attempt(held, outcome)
     attempt.error_code = outcome.upper()

@@ -1,0 +1,36 @@
+"""The closing side of the gate that `agents.entry` opens.
+
+Every worker write holds the shared advisory lock of its agent until it commits.  Who holds the
+exclusive one knows that no write that was admitted before is still under way, and that what it
+changes now is seen by every later one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from agents.entry import AGENT_LOCK
+from agents.models import Agent
+from governance import sql
+from governance.errors import NotFound
+
+LOCK_EXCLUSIVE = "SELECT pg_advisory_xact_lock(%s, %s)"
+
+
+def hold(names: Iterable[str] | None = None) -> list[Agent]:
+    """Close the gate of the named agents (None: of all) until the end of the transaction.
+
+    Takes the advisory locks in key order, each in a statement of its own, and reads and locks the
+    agents' rows in the statement after: what was read before is stale by now.
+
+    :raises NotFound: one of the names is no agent's.
+    """
+    asked = None if names is None else set(names)
+    found = Agent.objects.all() if asked is None else Agent.objects.filter(name__in=asked)
+    keys = sorted(found.values_list("pk", flat=True))
+    if asked is not None and len(keys) != len(asked):
+        raise NotFound("There is no such agent.")
+    if keys:
+        sql.together(*(sql.Statement(LOCK_EXCLUSIVE, (AGENT_LOCK, key)) for key in keys))
+    rows = Agent.objects.select_for_update(no_key=True, of=("self",))
+    return list(rows.filter(pk__in=keys).order_by("pk"))

@@ -1,0 +1,140 @@
+"""Admission: whether an agent may take new work, and the barrier that makes a close final."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from agents import barrier, workload
+from agents.models import AdmissionChange, Agent
+from agents.principals import Principal
+from agents.reasons import required
+from governance import audit, clock
+from governance.errors import (
+    BarrierConflict,
+    GenerationMismatch,
+    PermissionDenied,
+)
+
+SWEEPER = "system:sweeper"
+
+
+@dataclass(frozen=True)
+class Admission:
+    """How an agent's admission stands after a change; `active_leases` is as of the answer."""
+
+    state: str
+    generation: int
+    barrier_id: str
+    active_leases: int
+
+
+@transaction.atomic
+def set_admission(
+    *,
+    agent: str,
+    state: str,
+    barrier_id: str,
+    actor: str,
+    reason: str,
+    expected_generation: int | None = None,
+    principal: Principal | None = None,
+) -> Admission:
+    """Open, drain or close an agent, and return when no older claim can commit any more.
+
+    The same barrier with the same content is answered as before and moves nothing.
+
+    :param expected_generation: the generation that the caller saw; None takes whatever there is,
+        which only people and commands may do.
+    :param principal: the API caller; an agent may only drain itself.
+    :raises PermissionDenied: an agent asks for more than to be drained.
+    :raises NotFound: there is no such agent.
+    :raises BarrierConflict: the barrier id was used for another change.
+    :raises GenerationMismatch: the admission has changed since, with what it is as `current`.
+    """
+    reason = required(reason)
+    itself = _is_agent(principal, agent, state)
+    [row] = barrier.hold([agent])
+    before = row.admission_changes.filter(barrier_id=barrier_id).first()
+    if before is not None:
+        return _again(before, state, expected_generation)
+    if expected_generation is not None and expected_generation != row.admission_generation:
+        current = {"admission": row.admission, "generation": row.admission_generation}
+        raise GenerationMismatch(current=current)
+    if itself and row.admission != Agent.Admission.OPEN:
+        raise PermissionDenied("An agent may only move itself from open to draining.")
+    return _change(row, state, barrier_id, actor, reason)
+
+
+@transaction.atomic
+def end_drain(*, agent: str) -> bool:
+    """Close a draining agent whose last lease is gone; return whether that was so."""
+    [row] = barrier.hold([agent])
+    if row.admission != Agent.Admission.DRAINING or workload.active_leases(row.pk):
+        return False
+    name = f"drained:{row.admission_generation}"
+    _change(row, Agent.Admission.CLOSED, name, SWEEPER, "The last lease is gone.")
+    return True
+
+
+def end_drains() -> int:
+    """Close every draining agent whose last lease is gone; return how many. For the sweeper.
+
+    Must not be called inside a transaction: each agent is closed in one of its own.
+    """
+    draining = list(
+        Agent.objects.filter(admission=Agent.Admission.DRAINING).values_list("pk", "name")
+    )
+    ended = 0
+    for pk, name in draining:
+        if workload.active_leases(pk) == 0:
+            ended += end_drain(agent=name)
+    return ended
+
+
+def _is_agent(principal: Principal | None, agent: str, state: str) -> bool:
+    """Return whether an agent asks; refuse what no agent may ask for."""
+    if principal is None or principal.kind != "agent":
+        return False
+    if principal.name != agent or state != Agent.Admission.DRAINING:
+        raise PermissionDenied("An agent may only move itself from open to draining.")
+    return True
+
+
+def _again(before: AdmissionChange, state: str, expected: int | None) -> Admission:
+    same = expected is None or expected == before.expected_generation
+    if before.state != state or not same:
+        raise BarrierConflict()
+    running = workload.active_leases(before.agent_id)
+    return Admission(before.state, before.generation, before.barrier_id, running)
+
+
+def _change(row: Agent, state: str, barrier_id: str, actor: str, reason: str) -> Admission:
+    now = clock.now()
+    before = {"admission": row.admission, "generation": row.admission_generation}
+    AdmissionChange.objects.create(
+        agent=row,
+        barrier_id=barrier_id,
+        expected_generation=row.admission_generation,
+        state=state,
+        generation=row.admission_generation + 1,
+        actor=actor,
+        reason=reason,
+        at=now,
+    )
+    row.admission, row.barrier_id = state, barrier_id
+    row.admission_generation += 1
+    row.save(update_fields=["admission", "admission_generation", "barrier_id"])
+    audit.record(
+        row,
+        action="admission.changed",
+        actor=actor,
+        at=now,
+        reason=reason,
+        before=before,
+        after={"admission": state, "generation": row.admission_generation},
+        details={"barrier_id": barrier_id},
+    )
+    running = workload.active_leases(row.pk)
+    return Admission(state, row.admission_generation, barrier_id, running)

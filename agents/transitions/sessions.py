@@ -1,0 +1,286 @@
+"""Sessions: a process of an agent becomes somebody in particular, and its successor fences it.
+
+Every move here holds the agent's gate (`agents.barrier`), so that from its commit on no write of a
+superseded session can commit.  The leases of a superseded session go to the sweeper.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Max
+from uuid_utils.compat import uuid7
+
+from agents import barrier
+from agents.models import Activation, Agent, CellApproval, Credential, Fleet, Presence, Session
+from agents.principals import Principal
+from agents.reasons import required
+from governance import audit, clock
+from governance.digests import canonical
+from governance.errors import (
+    IdempotencyKeyReused,
+    InvalidTransition,
+    NotFound,
+    PermissionDenied,
+    SessionSuperseded,
+)
+
+#: An agent counts as late when it was silent for three of these.
+BEATS_PER_FRESH = 3
+BEAT_SECONDS_MIN = 1
+LIVE = (Session.State.CURRENT, Session.State.PENDING)
+
+
+@dataclass(frozen=True)
+class Boot:
+    """What a process says of itself when it activates. It authorizes nothing by saying so."""
+
+    cell_id: str
+    boot_id: str
+    protocol_version: str
+    runtime: str = ""
+    capabilities: dict[str, Any] = field(default_factory=dict)
+    previous_session_id: UUID | None = None
+
+
+def heartbeat_interval_seconds(agent: Agent) -> int:
+    """Return how often a process of the agent should say that it lives."""
+    return max(BEAT_SECONDS_MIN, agent.fresh_seconds // BEATS_PER_FRESH)
+
+
+@transaction.atomic
+def activate(*, principal: Principal, agent: str, operation_id: str, boot: Boot) -> dict[str, Any]:
+    """Make the process the current session of its cell, and fence the one before at once.
+
+    The same operation again gives the same answer, as long as its session may act.  A boot that
+    is current already keeps its session; with `previous_session_id` under a new dispatcher epoch
+    it is bound to that epoch, and its live leases stay its own.  Where the agent's policy asks for
+    it, the session of a cell that nobody has approved is `pending` until an operator does.
+
+    :raises PermissionDenied: the credential is another's, or the agent is disabled.
+    :raises SessionSuperseded: this boot, or this operation's session, has been superseded.
+    :raises IdempotencyKeyReused: the operation id was used with other content.
+    """
+    if principal.kind != "agent" or principal.name != agent:
+        raise PermissionDenied("A credential activates sessions of its own agent only.")
+    [row] = barrier.hold([agent])
+    if not row.enabled:
+        raise PermissionDenied("This agent is disabled.")
+    sha = hashlib.sha256(canonical(_plain(boot))).hexdigest()
+    before = row.activations.select_related("session").filter(operation_id=operation_id).first()
+    if before is not None:
+        return _again(before, sha)
+    now = clock.now()
+    session, rebound = _session_of(row, boot, principal, operation_id, now)
+    Presence.objects.update_or_create(
+        session=session, defaults={"last_heartbeat_at": now, "runtime": boot.runtime}
+    )
+    answer = _answer(row, session, principal, rebound=rebound)
+    Activation.objects.create(
+        agent=row,
+        operation_id=operation_id,
+        request_sha256=sha,
+        session=session,
+        answer=answer,
+        created_at=now,
+    )
+    return answer
+
+
+@transaction.atomic
+def approve_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> CellApproval:
+    """Let a cell act for the agent; a session of it that waits becomes current.
+
+    :raises NotFound: there is no such agent.
+    :raises InvalidTransition: the cell is approved already.
+    """
+    reason = required(reason)
+    [row] = barrier.hold([agent])
+    if row.cell_approvals.filter(cell_id=cell_id, withdrawn_at=None).exists():
+        raise InvalidTransition("The cell is approved already.")
+    now = clock.now()
+    approval = CellApproval.objects.create(
+        agent=row, cell_id=cell_id, approved_by=actor, approved_at=now, reason=reason
+    )
+    _note(row, "cell.approved", actor, now, reason=reason, details={"cell_id": cell_id})
+    waiting = row.sessions.filter(cell_id=cell_id, kind="activated", state="pending").first()
+    if waiting is not None:
+        _supersede(row, row.sessions.filter(cell_id=cell_id, state="current"), actor, now)
+        waiting.state = Session.State.CURRENT
+        waiting.save(update_fields=["state"])
+        _note(row, "session.activated", actor, now, details=_named(waiting))
+    return approval
+
+
+@transaction.atomic
+def withdraw_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> CellApproval:
+    """Take the approval of a cell back; its sessions are superseded at once.
+
+    :raises NotFound: there is no such agent, or no approval in force.
+    """
+    reason = required(reason)
+    [row] = barrier.hold([agent])
+    approval = row.cell_approvals.filter(cell_id=cell_id, withdrawn_at=None).first()
+    if approval is None:
+        raise NotFound("The cell has no approval in force.")
+    now = clock.now()
+    approval.withdrawn_at, approval.withdrawn_by = now, actor
+    approval.withdraw_reason = reason
+    approval.save(update_fields=["withdrawn_at", "withdrawn_by", "withdraw_reason"])
+    _note(row, "cell.withdrawn", actor, now, reason=reason, details={"cell_id": cell_id})
+    if row.approve_cells:
+        _supersede(row, row.sessions.filter(cell_id=cell_id), actor, now)
+    return approval
+
+
+def _again(before: Activation, sha: str) -> dict[str, Any]:
+    """Return the recorded answer, if it is one to this request and its session may still act."""
+    if before.request_sha256 != sha:
+        raise IdempotencyKeyReused("The activation_operation_id was used with other content.")
+    if before.session.state == Session.State.SUPERSEDED:
+        raise SessionSuperseded()
+    return before.answer | {"state": before.session.state}
+
+
+def _session_of(
+    agent: Agent, boot: Boot, principal: Principal, operation_id: str, now: datetime
+) -> tuple[Session, bool]:
+    """Return the session that this boot has from now on, and whether it was bound anew."""
+    epoch = Fleet.objects.get().dispatcher_epoch
+    mine = agent.sessions.filter(kind="activated", cell_id=boot.cell_id, boot_id=boot.boot_id)
+    live = mine.filter(state__in=LIVE).order_by("-generation").first()
+    claimed = boot.previous_session_id
+    if live is None and mine.exists():
+        raise SessionSuperseded("This boot has been superseded and never activates again.")
+    if live is not None and claimed is not None and live.session_id != claimed:
+        raise SessionSuperseded("previous_session_id is not the session of this boot.")
+    if live is not None and live.dispatcher_epoch == epoch:
+        return live, False
+    if live is not None and claimed is not None:
+        return _rebind(agent, live, boot, principal, operation_id, epoch, now), True
+    return _begin(agent, boot, principal, operation_id, epoch, now), False
+
+
+def _rebind(
+    agent: Agent,
+    session: Session,
+    boot: Boot,
+    principal: Principal,
+    operation_id: str,
+    epoch: UUID,
+    now: datetime,
+) -> Session:
+    """Bind the session to the new epoch. The row stays, so its leases stay bound to it."""
+    session.generation = _next_generation(agent, boot.cell_id)
+    session.dispatcher_epoch = epoch
+    session.activation_operation_id = operation_id
+    session.protocol_version, session.runtime = boot.protocol_version, boot.runtime
+    session.capabilities = boot.capabilities
+    session.save()
+    _note(agent, "session.rebound", principal.text, now, details=_named(session))
+    return session
+
+
+def _begin(
+    agent: Agent,
+    boot: Boot,
+    principal: Principal,
+    operation_id: str,
+    epoch: UUID,
+    now: datetime,
+) -> Session:
+    """Make a new session. A pending one fences only other pending ones of its cell."""
+    approved = (
+        not agent.approve_cells
+        or agent.cell_approvals.filter(cell_id=boot.cell_id, withdrawn_at=None).exists()
+    )
+    older = agent.sessions.filter(kind="activated", cell_id=boot.cell_id)
+    if not approved:
+        older = older.filter(state=Session.State.PENDING)
+    _supersede(agent, older, principal.text, now)
+    session = Session.objects.create(
+        session_id=uuid7(),
+        agent=agent,
+        kind=Session.Kind.ACTIVATED,
+        state=Session.State.CURRENT if approved else Session.State.PENDING,
+        cell_id=boot.cell_id,
+        boot_id=boot.boot_id,
+        generation=_next_generation(agent, boot.cell_id),
+        dispatcher_epoch=epoch,
+        activation_operation_id=operation_id,
+        protocol_version=boot.protocol_version,
+        runtime=boot.runtime,
+        capabilities=boot.capabilities,
+        created_at=now,
+    )
+    action = "session.activated" if approved else "session.awaiting_approval"
+    _note(agent, action, principal.text, now, details=_named(session))
+    return session
+
+
+def _supersede(agent: Agent, sessions: Any, actor: str, now: datetime) -> None:
+    for session in sessions.filter(kind="activated", state__in=LIVE).order_by("pk"):
+        session.state, session.superseded_at = Session.State.SUPERSEDED, now
+        session.save(update_fields=["state", "superseded_at"])
+        _note(agent, "session.superseded", actor, now, details=_named(session))
+
+
+def _next_generation(agent: Agent, cell_id: str) -> int:
+    cell = agent.sessions.filter(kind="activated", cell_id=cell_id)
+    return (cell.aggregate(newest=Max("generation"))["newest"] or 0) + 1
+
+
+def _answer(
+    agent: Agent, session: Session, principal: Principal, *, rebound: bool
+) -> dict[str, Any]:
+    credential = Credential.objects.get(pk=principal.credential_id)
+    expires = credential.expires_at
+    return {
+        "session_id": str(session.session_id),
+        "session_generation": session.generation,
+        "dispatcher_epoch": str(session.dispatcher_epoch),
+        "heartbeat_interval_seconds": heartbeat_interval_seconds(agent),
+        "state": session.state,
+        "agent": agent.name,
+        "cell_id": session.cell_id,
+        "boot_id": session.boot_id,
+        "rebound": rebound,
+        "credential": {
+            "prefix": credential.prefix,
+            "scopes": sorted(credential.scopes),
+            "expires_at": expires.isoformat().replace("+00:00", "Z") if expires else None,
+        },
+    }
+
+
+def _named(session: Session) -> dict[str, Any]:
+    return {
+        "session_id": str(session.session_id),
+        "cell_id": session.cell_id,
+        "boot_id": session.boot_id,
+        "session_generation": session.generation,
+        "dispatcher_epoch": str(session.dispatcher_epoch),
+    }
+
+
+def _note(
+    agent: Agent,
+    action: str,
+    actor: str,
+    now: datetime,
+    *,
+    reason: str = "",
+    details: dict[str, Any],
+) -> None:
+    audit.record(agent, action=action, actor=actor, at=now, reason=reason, details=details)
+
+
+def _plain(boot: Boot) -> dict[str, Any]:
+    plain = asdict(boot)
+    previous = plain["previous_session_id"]
+    return plain | {"previous_session_id": str(previous) if previous else None}

@@ -1,0 +1,41 @@
+"""What agents have in hand and may be given, as told by the app that keeps the jobs.
+
+This app knows no jobs. `jobs` provides the answers when Django starts (`JobsConfig.ready`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any, Protocol
+
+
+class Workload(Protocol):
+    """The questions that this app asks about jobs."""
+
+    def active_leases(self, *, agent_ids: Collection[int]) -> dict[int, int]:
+        """Return how many jobs of each agent are running; agents without any may be missing."""
+
+    def last_beats(self, *, agent_ids: Collection[int]) -> dict[int, datetime]:
+        """Return when a lease of each agent was last renewed."""
+
+    def job_types(self, *, agent_id: int) -> list[dict[str, Any]]:
+        """Return the kinds of task that the agent is given, with their limits."""
+
+
+_provided: list[Workload] = []
+
+
+def provide(workload: Workload) -> None:
+    """Let `workload` answer from now on."""
+    _provided[:] = [workload]
+
+
+def ask() -> Workload:
+    """Return who answers."""
+    return _provided[0]
+
+
+def active_leases(agent_id: int) -> int:
+    """Return how many jobs of the agent are running."""
+    return ask().active_leases(agent_ids=[agent_id]).get(agent_id, 0)

@@ -1,0 +1,39 @@
+"""What `agents` asks about jobs: running leases, their last heartbeats, the types of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, Max
+
+from jobs.models import JobType, Lease
+
+
+class JobsWorkload:
+    """Answers from the rows. Leases exist only for running jobs, so the scans are small."""
+
+    def active_leases(self, *, agent_ids: Collection[int]) -> dict[int, int]:
+        rows = Lease.objects.filter(job__agent_id__in=agent_ids).values_list("job__agent_id")
+        return dict(rows.annotate(running=Count("pk")))
+
+    def last_beats(self, *, agent_ids: Collection[int]) -> dict[int, datetime]:
+        rows = Lease.objects.filter(job__agent_id__in=agent_ids).values_list("job__agent_id")
+        return dict(rows.annotate(at=Max("heartbeat_at")))
+
+    def job_types(self, *, agent_id: int) -> list[dict[str, Any]]:
+        rows = JobType.objects.filter(agent_id=agent_id, enabled=True).order_by("name")
+        return [
+            {
+                "task_type": row.name,
+                "runtime": row.runtime,
+                "uses_model": row.uses_model,
+                "lease_seconds": row.lease_seconds,
+                "attempt_timeout_seconds": row.attempt_timeout_seconds,
+                "max_attempts": row.max_attempts,
+                "max_attempts_ceiling": row.max_attempts_ceiling,
+                "inputs_schema": row.inputs_schema,
+            }
+            for row in rows
+        ]

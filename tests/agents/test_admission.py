@@ -1,0 +1,365 @@
+"""Admission, inhibits, the guard, runtime switches; contract sections 4 and 7."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import timedelta
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from agents import guard
+from agents.entry import Entry
+from agents.models import AdmissionChange, Agent, MaintenanceInhibit, Presence, RuntimeSwitch
+from agents.transitions import inhibits, presence, switches
+from agents.transitions.admission import end_drains, set_admission
+from governance import clock
+from governance.errors import (
+    AdmissionClosed,
+    AdmissionDraining,
+    BarrierConflict,
+    GenerationMismatch,
+    InvalidArgument,
+    InvalidTransition,
+    MaintenanceInhibited,
+    NotFound,
+    PermissionDenied,
+)
+from governance.models import AuditEvent
+from jobs import transitions
+from jobs.models import Job
+
+BY = {"actor": "user:anna", "reason": "maintenance"}
+
+
+def move(state, barrier_id="b-1", expected=1, **over):
+    asked = {"agent": "hermes", "state": state, "barrier_id": barrier_id}
+    return set_admission(**(asked | BY | {"expected_generation": expected} | over))
+
+
+def row():
+    return Agent.objects.get(name="hermes")
+
+
+def claim(entry, job):
+    return transitions.claim(entry=entry, task_id=job.task_id, owner="")
+
+
+@pytest.mark.parametrize(
+    ("state", "refusal"), [("closed", AdmissionClosed), ("draining", AdmissionDraining)]
+)
+def test_no_claim_while_not_open(hermes, entry_of, make_job, state, refusal):
+    job = make_job()
+    moved = move(state)
+    assert (moved.state, moved.generation, moved.active_leases) == (state, 2, 0)
+    with pytest.raises(refusal):
+        claim(entry_of(hermes), job)
+    with pytest.raises(refusal):
+        transitions.claim_next(entry=entry_of(hermes), limit=1)
+    job.refresh_from_db()
+    assert (job.state, job.attempt) == ("queued", 0)
+    move("open", "b-2", 2)
+    assert claim(entry_of(hermes), job).outcome == "claimed"
+
+
+def test_a_replayed_barrier_moves_the_generation_once(world):
+    first = move("closed")
+    move("open", "b-2", 2)
+    assert move("closed") == first
+    assert (row().admission, row().admission_generation) == ("open", 3)
+    assert AdmissionChange.objects.count() == 2
+
+
+def test_a_barrier_id_with_another_change_is_refused(world):
+    move("closed")
+    for over in ({"state": "open"}, {"expected": 2, "state": "closed"}):
+        with pytest.raises(BarrierConflict):
+            move(**over)
+    assert row().admission_generation == 2
+
+
+def test_a_stale_generation_is_refused_with_the_current_one(world):
+    move("closed")
+    events = AuditEvent.objects.count()
+    with pytest.raises(GenerationMismatch) as raised:
+        move("open", "b-2", 1)
+    assert raised.value.current == {"admission": "closed", "generation": 2}
+    assert AuditEvent.objects.count() == events
+
+
+def test_an_agent_only_drains_itself(hermes, openclaw):
+    for principal, state in ((hermes, "closed"), (hermes, "open"), (openclaw, "draining")):
+        with pytest.raises(PermissionDenied):
+            move(state, principal=principal)
+    move("draining", principal=hermes)
+    with pytest.raises(PermissionDenied):
+        move("draining", "b-2", 2, principal=hermes)
+    assert row().admission_generation == 2
+
+
+def test_a_reason_is_required(world):
+    with pytest.raises(InvalidArgument):
+        move("closed", reason=" ")
+    with pytest.raises(NotFound):
+        move("closed", agent="nobody")
+
+
+def test_a_drain_ends_when_its_last_lease_is_gone(hermes, entry_of, make_job):
+    job = make_job()
+    held = claim(entry_of(hermes), job)
+    assert move("draining").active_leases == 1
+    [beat] = transitions.heartbeat(
+        principal=hermes,
+        beats=[
+            {"task_id": job.task_id, "attempt": 1, "fencing_token": held.extra["fencing_token"]}
+        ],
+    )
+    assert beat["control"] == "drain"
+    assert end_drains() == 0
+    transitions.stop(task_id=job.task_id, **BY)
+    assert end_drains() == 1
+    assert (row().admission, row().admission_generation) == ("closed", 3)
+    assert end_drains() == 0
+
+
+def test_an_inhibit_stops_new_work_and_lets_the_running_go_on(hermes, openclaw, entry_of, make_job):
+    running, waiting = make_job(), make_job()
+    held = claim(entry_of(hermes), running)
+    until = clock.now() + timedelta(minutes=5)
+    stop = inhibits.inhibit(agent="hermes", ends_at=until, **BY)
+
+    with pytest.raises(MaintenanceInhibited) as raised:
+        claim(entry_of(hermes), waiting)
+    assert 290 <= raised.value.after_seconds <= 301
+    assert Job.objects.get(pk=waiting.pk).attempt == 0
+    other = make_job(task_type="rewrite")
+    assert claim(entry_of(openclaw), other).outcome == "claimed"
+    [done] = transitions.complete(
+        entry=entry_of(hermes),
+        completions=[
+            {
+                "task_id": running.task_id,
+                "attempt": 1,
+                "fencing_token": held.extra["fencing_token"],
+                "result": {},
+                "needs_review": False,
+            }
+        ],
+    )
+    assert done.outcome == "recorded"
+    inhibits.lift(inhibit_id=stop.pk, **BY)
+    assert claim(entry_of(hermes), waiting).outcome == "claimed"
+
+
+def test_an_inhibit_of_the_fleet_stops_everybody(hermes, openclaw, entry_of, make_job):
+    inhibits.inhibit(**BY)
+    for principal, kind in ((hermes, "content_prep"), (openclaw, "rewrite")):
+        with pytest.raises(MaintenanceInhibited):
+            claim(entry_of(principal), make_job(task_type=kind))
+
+
+def test_an_inhibit_that_has_ended_or_not_begun_stops_nobody(hermes, entry_of, make_job):
+    now = clock.now()
+    inhibits.inhibit(starts_at=now + timedelta(hours=1), **BY)
+    MaintenanceInhibit.objects.create(
+        owner="user:anna",
+        reason="past",
+        starts_at=now - timedelta(hours=2),
+        ends_at=now - timedelta(hours=1),
+    )
+    assert claim(entry_of(hermes), make_job()).outcome == "claimed"
+
+
+def test_lifting_twice_is_one_event(world):
+    stop = inhibits.inhibit(**BY)
+    inhibits.lift(inhibit_id=stop.pk, **BY)
+    events = AuditEvent.objects.count()
+    inhibits.lift(inhibit_id=stop.pk, **BY)
+    assert AuditEvent.objects.count() == events
+    with pytest.raises(NotFound):
+        inhibits.lift(inhibit_id=stop.pk + 1, **BY)
+    with pytest.raises(InvalidArgument):
+        inhibits.inhibit(ends_at=clock.now() - timedelta(seconds=1), **BY)
+
+
+def beat(principal, runtime="command", worker="w-1"):
+    return presence.beat(
+        entry=Entry(principal), agent=principal.name, runtime=runtime, worker_ids=[worker]
+    )
+
+
+def age(name, seconds):
+    for shown in Presence.objects.filter(session__agent__name=name):
+        Presence.objects.filter(pk=shown.pk).update(
+            last_heartbeat_at=shown.last_heartbeat_at - timedelta(seconds=seconds)
+        )
+
+
+def test_the_guard_is_healthy_when_every_expected_agent_is_fresh(hermes, openclaw, agent_zero):
+    assert guard.look().state == "degraded"
+    assert [watch.freshness for watch in guard.look().agents] == ["never"] * 3
+    for principal in (hermes, openclaw, agent_zero):
+        beat(principal)
+    assert guard.look().state == "healthy"
+
+    age("openclaw", 61)
+    seen = guard.look()
+    assert seen.state == "degraded"
+    [late] = seen.missing
+    assert (late.agent, late.freshness) == ("openclaw", "late")
+    assert 61 <= late.age_seconds < 90
+    age("openclaw", 120)
+    assert [watch.freshness for watch in guard.look().missing] == ["stale"]
+
+    Agent.objects.filter(name="openclaw").update(expected=False)
+    assert guard.look().state == "healthy"
+
+
+def test_an_inhibited_fleet_raises_no_alarm(world):
+    inhibits.inhibit(agent="hermes", **BY)
+    seen = guard.look()
+    assert seen.state == "inhibited"
+    assert "hermes" not in [watch.agent for watch in seen.missing]
+
+
+def test_a_lease_heartbeat_is_a_sign_of_life(hermes, entry_of, make_job):
+    claim(entry_of(hermes), make_job())
+    [mine] = [watch for watch in guard.look().agents if watch.agent == "hermes"]
+    assert mine.freshness == "fresh"
+
+
+def test_presence_tells_how_things_stand(hermes, openclaw):
+    move("draining")
+    inhibits.inhibit(agent="hermes", **BY)
+    told = beat(hermes)
+    assert told.admission == {"state": "draining", "generation": 2}
+    assert told.inhibit["reason"] == "maintenance"
+    assert told.heartbeat_interval_seconds == 20
+    with pytest.raises(PermissionDenied):
+        presence.beat(entry=Entry(openclaw), agent="hermes", worker_ids=[])
+
+
+def run(*command):
+    out = io.StringIO()
+    call_command(*command, "--json", stdout=out, stderr=io.StringIO())
+    return json.loads(out.getvalue())
+
+
+def test_a_switch_goes_step_by_step_and_ends_verified(
+    hermes, openclaw, agent_zero, entry_of, make_job
+):
+    for principal in (hermes, openclaw, agent_zero):
+        beat(principal)
+    job, waiting = make_job(), make_job()
+    claim(entry_of(hermes), job)
+    switch = switches.begin(agent="hermes", runtime="http", **BY)
+
+    def go():
+        return switches.advance(switch_id=switch.pk, actor="user:anna")
+
+    with pytest.raises(MaintenanceInhibited):
+        claim(entry_of(hermes), waiting)
+    assert go().step == "drain"
+    transitions.stop(task_id=job.task_id, **BY)
+    assert go().step == "switch"
+    assert row().runtime == "command"
+    assert go().step == "fresh"
+    assert row().runtime == "http"
+    assert go().step == "fresh"
+    beat(hermes, "http", worker="w-2")
+    assert go().step == "fresh", "the old worker is still there under the old runtime"
+    beat(hermes, "http")
+    assert go().step == "guard"
+    assert row().admission == "open"
+    assert MaintenanceInhibit.objects.get(pk=switch.inhibit_id).lifted_at is not None
+    done = go()
+    assert done.state == "verified"
+    assert [step["step"] for step in done.steps] == [
+        "inhibit",
+        "drain",
+        "switch",
+        "fresh",
+        "lift",
+        "guard",
+    ]
+    assert claim(entry_of(hermes), waiting).outcome == "claimed"
+    assert go().finished_at == done.finished_at
+
+
+def test_a_switch_that_is_given_up_leaves_the_inhibit(hermes, entry_of, make_job):
+    switch = switches.begin(agent="hermes", runtime="http", **BY)
+    failed = switches.give_up(switch_id=switch.pk, actor="user:anna", error="No worker came.")
+    assert (failed.state, failed.error) == ("failed", "No worker came.")
+    with pytest.raises(MaintenanceInhibited):
+        claim(entry_of(hermes), make_job())
+    with pytest.raises(InvalidTransition):
+        switches.give_up(switch_id=switch.pk, actor="user:anna", error="again")
+
+
+def test_a_switch_that_fails_at_the_guard_inhibits_again(hermes):
+    beat(hermes, "http")
+    switch = switches.begin(agent="hermes", runtime="http", **BY)
+    for _ in range(2):
+        switches.advance(switch_id=switch.pk, actor="user:anna")
+    beat(hermes, "http")
+    switch = switches.advance(switch_id=switch.pk, actor="user:anna")
+    assert switch.step == "guard"
+    assert switches.advance(switch_id=switch.pk, actor="user:anna").state == "running"
+    failed = switches.give_up(switch_id=switch.pk, actor="user:anna", error="openclaw is away")
+    assert failed.inhibit.lifted_at is None
+    assert guard.look().state == "inhibited"
+
+
+def test_only_one_switch_of_an_agent_at_a_time(world):
+    switches.begin(agent="hermes", runtime="http", **BY)
+    with pytest.raises(InvalidTransition):
+        switches.begin(agent="hermes", runtime="openai", **BY)
+    with pytest.raises(InvalidTransition):
+        switches.begin(agent="openclaw", runtime="command", **BY)
+    assert RuntimeSwitch.objects.count() == 1
+    assert MaintenanceInhibit.objects.count() == 1
+
+
+def test_a_switch_whose_inhibit_was_lifted_goes_no_further(world):
+    switch = switches.begin(agent="hermes", runtime="http", **BY)
+    inhibits.lift(inhibit_id=switch.inhibit_id, **BY)
+    with pytest.raises(InvalidTransition):
+        switches.advance(switch_id=switch.pk, actor="user:anna")
+    assert row().runtime == "command"
+
+
+def test_a_switch_does_not_open_what_somebody_closed_meanwhile(hermes):
+    beat(hermes, "http")
+    switch = switches.begin(agent="hermes", runtime="http", **BY)
+    move("closed", expected=2)
+    for _ in range(2):
+        switches.advance(switch_id=switch.pk, actor="user:anna")
+    beat(hermes, "http")
+    assert switches.advance(switch_id=switch.pk, actor="user:anna").step == "guard"
+    assert row().admission == "closed"
+
+
+def test_the_commands_act(hermes, openclaw, agent_zero):
+    assert run("set_admission", "hermes", "closed", "--reason", "x")["generation"] == 2
+    assert run("set_admission", "hermes", "open", "--reason", "x")["state"] == "open"
+    stop = run("inhibit", "--minutes", "5", "--reason", "x")
+    assert stop["scope"] == "fleet"
+    assert run("lift_inhibit", "--fleet", "--reason", "x") == {"lifted": [stop["inhibit_id"]]}
+    with pytest.raises(CommandError):
+        run("lift_inhibit", "--fleet", "--reason", "x")
+    with pytest.raises(SystemExit):
+        run("guard")
+    for principal in (hermes, openclaw, agent_zero):
+        beat(principal)
+    assert run("guard")["state"] == "healthy"
+    assert run("approve_cell", "hermes", "c", "--reason", "x")["in_force"] is True
+
+
+def test_the_switch_command_fails_loudly(world):
+    with pytest.raises(CommandError, match="has failed"):
+        run("switch_runtime", "hermes", "http", "--reason", "x", "--timeout-seconds", "0")
+    switch = RuntimeSwitch.objects.get()
+    assert (switch.state, switch.step) == ("failed", "fresh")
+    assert row().runtime == "http"
+    assert guard.look().state == "inhibited"
