@@ -45,6 +45,11 @@ START_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 60
 POLL_SECONDS = 0.05
 CONNECTIONS_MAX = 200
+#: The number of a process that cannot exist.
+NO_PID = str(2**31 - 1)
+#: Backends of a killed server take a moment to notice; until then a new one does not start.
+START_TRIES_MAX = 20
+START_PAUSE_SECONDS = 0.25
 #: How long a request waits for a connection of its process's pool.
 POOL_WAIT_SECONDS = 5.0
 #: A server that dies more often than this within a minute stays down, and the keeper with it.
@@ -103,8 +108,7 @@ class Server:
 
     home: Path
     socket: Path
-    _users: int
-    _keeper: subprocess.Popen[str] | None = field(repr=False, default=None)
+    _users: int = field(repr=False)
 
     @property
     def dsn(self) -> str:
@@ -123,10 +127,7 @@ class Server:
         last = _lock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(self._users)
         self._users = -1
-        if self._keeper is not None and last:
-            with suppress(subprocess.TimeoutExpired):
-                self._keeper.wait(timeout=STOP_SECONDS_MAX)
-        elif last:
+        if last:
             _until(lambda: not _kept(self.home), seconds=STOP_SECONDS_MAX)
 
 
@@ -144,14 +145,13 @@ def hold(folder: Path, *, throwaway: bool = False) -> Server:
     start = _open(home / "start.lock")
     try:
         _lock(start, fcntl.LOCK_EX)
-        keeper = None if _kept(home) else _start_keeper(home, throwaway=throwaway)
-        socket = _wait_until_serving(home)
+        socket = _serve(home, throwaway=throwaway)
     except BaseException:
         os.close(users)
         raise
     finally:
         os.close(start)
-    return Server(home, socket, users, keeper)
+    return Server(home, socket, users)
 
 
 def provide() -> Server | None:
@@ -174,7 +174,7 @@ def running_dsn(folder: Path) -> str | None:
     home = folder / "postgres"
     try:
         return _dsn(_socket(home), ROLE) if _kept(home) else None
-    except (OSError, FolderUnusable):
+    except OSError:
         return None
 
 
@@ -356,7 +356,10 @@ def _lock(descriptor: int, how: int) -> bool:
 
 def _kept(home: Path) -> bool:
     """Tell whether a keeper is at work."""
-    descriptor = _open(home / "keeper.lock")
+    try:
+        descriptor = os.open(home / "keeper.lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
     try:
         return not _lock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     finally:
@@ -387,39 +390,42 @@ def _until(condition: object, *, seconds: float) -> bool:
     return True
 
 
-def _wait_until_serving(home: Path) -> Path:
-    """Return the socket's folder when the server answers there.
+def _serve(home: Path, *, throwaway: bool) -> Path:
+    """See to it that a keeper is at work and its server answers; return the socket's folder.
 
-    :raises ServerFailed: it does not within `START_SECONDS_MAX`.
+    :raises EmbeddedError: it does not within `START_SECONDS_MAX`, or for the keeper's reason.
     """
-    socket = _socket(home)
-    if not _until(lambda: _answers(socket), seconds=START_SECONDS_MAX):
+
+    def serving() -> bool:
+        # Asked again each time: a keeper that was just killed holds its lock for a moment.
+        if not _kept(home):
+            _start_keeper(home, throwaway=throwaway)
+        return _answers(_socket(home))
+
+    if not _until(serving, seconds=START_SECONDS_MAX):
         raise ServerFailed(f"PostgreSQL does not answer; its log is {home / 'log'}.")
-    return socket
+    return _socket(home)
 
 
-def _start_keeper(home: Path, *, throwaway: bool) -> subprocess.Popen[str]:
+def _start_keeper(home: Path, *, throwaway: bool) -> None:
     """Start the keeper and return when it has started the server.
 
     :raises EmbeddedError: what the keeper reports.
     """
     command = [sys.executable, "-I", str(Path(__file__).resolve()), str(home)]
-    keeper = subprocess.Popen(
+    told = subprocess.run(
         command + (["--throwaway"] if throwaway else []),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         cwd="/",
-        start_new_session=True,
         text=True,
+        check=False,
     )
-    assert keeper.stdout is not None
-    with keeper.stdout:
-        kind, _, message = keeper.stdout.readline().rstrip("\n").partition(" ")
-    if kind == "ready":
-        return keeper
-    keeper.wait()
-    kinds = {known.__name__: known for known in EmbeddedError.__subclasses__()}
-    raise kinds.get(kind, ServerFailed)(message or "PostgreSQL's keeper ended unexpectedly.")
+    # The pipe ends when the keeper has let go of it, by then in the background.
+    kind, _, message = told.stdout.rstrip("\n").partition(" ")
+    if kind != "ready":
+        kinds = {known.__name__: known for known in EmbeddedError.__subclasses__()}
+        raise kinds.get(kind, ServerFailed)(message or "PostgreSQL's keeper ended unexpectedly.")
 
 
 # ---- the keeper -----------------------------------------------------------------------------
@@ -452,6 +458,8 @@ class _Keeper:
         _silence_stdout()
         threading.Thread(target=self.wait_for_the_last_user, daemon=True).start()
         self.supervise()
+        if (socket := _socket(self.home)).parent != self.home:
+            shutil.rmtree(socket, ignore_errors=True)
         if self.throwaway:
             shutil.rmtree(self.home, ignore_errors=True)
 
@@ -559,15 +567,17 @@ class _Keeper:
 
         A server that still runs is stopped, to be started again under this keeper.  After a
         SIGKILL the number may by now belong to any other process, which would keep PostgreSQL
-        from starting.
+        from starting; then only the number is made void, since by the rest of the file PostgreSQL
+        notices backends that outlived their server.
         """
         note = self.data / "postmaster.pid"
         try:
-            pid = int(note.read_text().splitlines()[0])
-        except (FileNotFoundError, ValueError, IndexError):
+            first, *rest = note.read_text().splitlines()
+            pid = int(first)
+        except (FileNotFoundError, ValueError):
             return
         if not _is_postgres(pid, self.data):
-            note.unlink(missing_ok=True)
+            self.write(note.name, [NO_PID, *rest])
             return
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGINT)
@@ -620,28 +630,34 @@ class _Keeper:
 
         :raises ServerFailed: it ends, or does not answer in time.
         """
-        socket = _socket(self.home)
-        settings = [
-            word
-            for name, value in self.settings(socket).items()
-            for word in ("-c", f"{name}={value}")
-        ]
+        for _ in range(START_TRIES_MAX):
+            self.server = self.spawn()
+            if self.comes_up(self.server) or self.stopping:
+                return
+            reason = _last_line((self.home / "log").read_text(errors="replace"))
+            if "shared memory" not in reason and "lock file" not in reason:
+                break
+            time.sleep(START_PAUSE_SECONDS)
+        raise ServerFailed(f"PostgreSQL does not start: {reason}")
+
+    def spawn(self) -> subprocess.Popen[bytes]:
+        settings = self.settings(_socket(self.home))
+        options = [word for name in settings for word in ("-c", f"{name}={settings[name]}")]
         with (self.home / "log").open("ab") as log:
-            self.server = subprocess.Popen(
-                [str(binaries() / "postgres"), "-D", str(self.data), *settings],
+            return subprocess.Popen(
+                [str(binaries() / "postgres"), "-D", str(self.data), *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd="/",
                 **_as_server_user(),  # type: ignore[call-overload]
             )
-        server = self.server
+
+    def comes_up(self, server: subprocess.Popen[bytes]) -> bool:
+        """Wait until the server answers, or has ended and will not."""
+        socket = _socket(self.home)
         _until(lambda: server.poll() is not None or _answers(socket), seconds=START_SECONDS_MAX)
-        if server.poll() is not None and not self.stopping:
-            raise ServerFailed(
-                "PostgreSQL does not start: "
-                f"{_last_line((self.home / 'log').read_text(errors='replace'))}"
-            )
+        return server.poll() is None
 
 
 def _is_postgres(pid: int, data: Path) -> bool:
@@ -663,7 +679,8 @@ def _is_postgres(pid: int, data: Path) -> bool:
 
 
 def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip() for line in text.splitlines() if "FATAL" in line] or text.split("\n")
+    lines = [line.strip() for line in lines if line.strip()]
     return lines[-1] if lines else "it gave no reason."
 
 
@@ -680,6 +697,10 @@ def _keep() -> int:
     parser.add_argument("home", type=Path)
     parser.add_argument("--throwaway", action="store_true")
     asked = parser.parse_args()
+    # In the background, in a session of its own: no Ctrl-C meant for its starter reaches it.
+    if os.fork():
+        os._exit(0)
+    os.setsid()
     try:
         _Keeper(asked.home, asked.throwaway).run()
     except EmbeddedError as error:

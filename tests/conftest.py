@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -102,7 +103,10 @@ def on_other_connection() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture
-def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder of the test's own, beside that of the run."""
-    folder = tmp_path_factory.mktemp("data")
-    return folder / "fencepost"
+def data_folder() -> Iterator[Path]:
+    """A data folder of the test's own, not yet made, below the run's."""
+    above = Path(tempfile.mkdtemp(dir=os.environ["FENCEPOST_TEST_RUN"]))
+    # As root, the server's unprivileged user has to pass through.
+    above.chmod(0o711)
+    yield above / "data"
+    shutil.rmtree(above, ignore_errors=True)
