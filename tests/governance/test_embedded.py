@@ -146,7 +146,9 @@ def test_the_next_start_works_after_everything_was_killed(data_folder, holder):
 
 def test_a_server_that_outlived_its_keeper_is_taken_over(data_folder, holder):
     pid = postmaster(data_folder)
-    os.kill(parent(pid), signal.SIGKILL)
+    keeper = parent(pid)
+    os.kill(keeper, signal.SIGKILL)
+    assert eventually(lambda: not alive(keeper))
     holder.kill()
 
     server = embedded.hold(data_folder)
