@@ -22,6 +22,9 @@ class Workload(Protocol):
     def job_types(self, *, agent_id: int) -> list[dict[str, Any]]:
         """Return the kinds of task that the agent is given, with their limits."""
 
+    def limits(self) -> dict[str, Any]:
+        """Return the bounds of the calls that workers make."""
+
 
 _provided: list[Workload] = []
 

@@ -9,6 +9,8 @@ from typing import Any
 from django.db.models import Count, Max
 
 from jobs.models import JobType, Lease
+from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
+from jobs.transitions.leases import HEARTBEATS_MAX
 
 
 class JobsWorkload:
@@ -21,6 +23,14 @@ class JobsWorkload:
     def last_beats(self, *, agent_ids: Collection[int]) -> dict[int, datetime]:
         rows = Lease.objects.filter(job__agent_id__in=agent_ids).values_list("job__agent_id")
         return dict(rows.annotate(at=Max("heartbeat_at")))
+
+    def limits(self) -> dict[str, Any]:
+        return {
+            "claim_limit_max": CLAIM_LIMIT_MAX,
+            "lease_seconds_min": LEASE_SECONDS_MIN,
+            "lease_seconds_max": LEASE_SECONDS_MAX,
+            "heartbeats_max": HEARTBEATS_MAX,
+        }
 
     def job_types(self, *, agent_id: int) -> list[dict[str, Any]]:
         rows = JobType.objects.filter(agent_id=agent_id, enabled=True).order_by("name")

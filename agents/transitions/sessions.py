@@ -92,6 +92,18 @@ def activate(*, principal: Principal, agent: str, operation_id: str, boot: Boot)
     return answer
 
 
+def check_replay(*, principal: Principal, agent: str, operation_id: str) -> None:
+    """Refuse the stored answer of an activation whose session may no longer act.
+
+    :raises SessionSuperseded: it has been superseded since.
+    """
+    recorded = Activation.objects.filter(
+        agent_id=principal.id, agent__name=agent, operation_id=operation_id
+    )
+    if recorded.filter(session__state=Session.State.SUPERSEDED).exists():
+        raise SessionSuperseded()
+
+
 @transaction.atomic
 def approve_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> CellApproval:
     """Let a cell act for the agent; a session of it that waits becomes current.
