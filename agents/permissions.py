@@ -15,6 +15,7 @@ VERBS: dict[str, str] = {
     "resolve_escalation": "Can resolve an escalated job",
     "reconcile_execution": "Can reconcile an execution whose outcome is unknown",
     "view_payloads": "Can see inputs, results and error texts",
+    "export_lists": "Can export lists",
     "set_admission": "Can open, drain and close an agent",
     "inhibit_fleet": "Can set and lift a maintenance inhibit",
     "switch_runtime": "Can switch the runtime of an agent",
@@ -32,6 +33,7 @@ _OPERATOR = {
     "resolve_escalation",
     "reconcile_execution",
     "view_payloads",
+    "export_lists",
     "set_admission",
     "inhibit_fleet",
 }
