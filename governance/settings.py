@@ -70,7 +70,7 @@ CONTENT_SECURITY_POLICY = {
 # ---- what it is made of ----------------------------------------------------------------------
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "governance.console.apps.ConsoleConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

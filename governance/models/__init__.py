@@ -1,10 +1,17 @@
-"""Rows of the ground: audit chain, idempotency records, facts."""
+"""Rows of the ground: audit chain, idempotency records, facts, what operators leave behind."""
 
 from governance.models.audit import (
     AuditCheckpoint,
     AuditCheckpointLeaf,
     AuditEvent,
     ChainHead,
+)
+from governance.models.console import (
+    BulkItem,
+    BulkRun,
+    EventMinute,
+    EventMinuteCursor,
+    SavedView,
 )
 from governance.models.facts import Fact
 from governance.models.idempotency import IdempotencyRecord
@@ -13,7 +20,12 @@ __all__ = [
     "AuditCheckpoint",
     "AuditCheckpointLeaf",
     "AuditEvent",
+    "BulkItem",
+    "BulkRun",
     "ChainHead",
+    "EventMinute",
+    "EventMinuteCursor",
     "Fact",
     "IdempotencyRecord",
+    "SavedView",
 ]

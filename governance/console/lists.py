@@ -1,0 +1,195 @@
+"""Lists that open at a million rows: keyset pages, bounded counts, searches that use an index.
+
+What stock lists do and these do not: `COUNT(*)` over everything, OFFSET, `date_hierarchy`,
+DISTINCT filters, `icontains`, sorting by any column.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db import connection
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from governance import clock
+from governance.console.wording import number
+
+#: Rows are counted up to here; beyond it the list says "more than".
+COUNT_MAX = 10_000
+#: A search looks at no more matches than this.
+MATCHES_MAX = 1000
+PAGE_ROWS = 50
+OLDER, NEWER = "older", "newer"
+#: Ids are given before the row's time is read, so the two orders differ by a few rows.
+ID_SLACK = 1000
+
+# Locks: none. Index: the primary key; about 2 * log2(rows) probes.
+FIND_ID_AT = """
+WITH RECURSIVE halved (lo, hi) AS (
+    SELECT min("{pk}"), max("{pk}") FROM "{table}"
+    UNION ALL
+    SELECT CASE WHEN probe.at < %(at)s THEN probe.id + 1 ELSE lo END,
+           CASE WHEN probe.at < %(at)s THEN hi ELSE (lo + hi) / 2 END
+      FROM halved, LATERAL (
+           SELECT "{pk}" AS id, "{column}" AS at FROM "{table}"
+            WHERE "{pk}" >= (lo + hi) / 2 ORDER BY "{pk}" LIMIT 1) AS probe
+     WHERE lo < hi
+)
+SELECT lo FROM halved ORDER BY hi - lo, lo DESC LIMIT 1
+"""
+
+
+class KeysetChangeList(ChangeList):
+    """A page of rows from the newest on, continued by key instead of by number."""
+
+    keyset = True
+
+    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
+        if not hasattr(self, "older_than"):
+            self.older_than = self._cursor(OLDER)
+            self.newer_than = self._cursor(NEWER)
+        return super().get_queryset(request, exclude_parameters)
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        return ["-pk"]
+
+    def get_results(self, request: HttpRequest) -> None:
+        rows = self.queryset
+        size = self.list_per_page
+        if self.newer_than is not None:
+            page = list(rows.filter(pk__gt=self.newer_than).order_by("pk")[: size + 1])
+            more_newer, more_older = len(page) > size, True
+            page = page[:size][::-1]
+        else:
+            if self.older_than is not None:
+                rows = rows.filter(pk__lt=self.older_than)
+            page = list(rows[: size + 1])
+            more_older, more_newer = len(page) > size, self.older_than is not None
+            page = page[:size]
+        self.result_list = page
+        self.older_link = self._link(OLDER, page[-1].pk) if page and more_older else ""
+        self.newer_link = self._link(NEWER, page[0].pk) if page and more_newer else ""
+        self.newest_link = self.get_query_string({}) if self._inside else ""
+        self.without_query = self.get_query_string(remove=["q"])
+        self.count_text = self._count_text()
+        self.result_count = len(page)
+        self.full_result_count = None
+        self.show_full_result_count = False
+        self.show_admin_actions = True
+        self.can_show_all = False
+        self.multi_page = False
+
+    @property
+    def _inside(self) -> bool:
+        return self.older_than is not None or self.newer_than is not None
+
+    def _cursor(self, name: str) -> int | None:
+        self.params.pop(name, None)
+        given = self.filter_params.pop(name, [""])[-1]
+        return int(given) if given.isascii() and given.isdigit() and len(given) < 19 else None
+
+    def _link(self, name: str, pk: int) -> str:
+        return self.get_query_string({name: pk})
+
+    def _count_text(self) -> str:
+        """Say how many rows there are, without counting many: an estimate, or up to the cap."""
+        if not self.query and not self.filter_params:
+            estimated = estimate(self.model._meta.db_table)
+            if estimated > COUNT_MAX:
+                return f"about {number(estimated)}"
+        counted = self.queryset.order_by().values("pk")[: COUNT_MAX + 1].count()
+        return f"more than {number(COUNT_MAX)}" if counted > COUNT_MAX else number(counted)
+
+
+def estimate(table: str) -> int:
+    """Return the planner's estimate of a table's rows; -1 when it was never analyzed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT reltuples::bigint FROM pg_class WHERE oid = %s::regclass", [table])
+        return int(cursor.fetchone()[0])
+
+
+def id_at(model: Any, field: str, at: Any) -> int:
+    """Return about the least primary key whose `field` is not before `at`.
+
+    For tables whose keys grow with `field`, by bisection over the primary key.
+    """
+    meta = model._meta
+    sql = FIND_ID_AT.format(
+        pk=meta.pk.column, table=meta.db_table, column=meta.get_field(field).column
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, {"at": at})
+        row = cursor.fetchone()
+    return max(0, (row[0] if row and row[0] is not None else 0) - ID_SLACK)
+
+
+class Since(admin.SimpleListFilter):
+    """How far back: by the primary key, so that no index on the time is needed."""
+
+    title = "since"
+    parameter_name = "since"
+    SPANS = {
+        "15m": ("last 15 minutes", timedelta(minutes=15)),
+        "1h": ("last hour", timedelta(hours=1)),
+        "24h": ("last 24 hours", timedelta(hours=24)),
+        "7d": ("last 7 days", timedelta(days=7)),
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(key, name) for key, (name, _) in self.SPANS.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any] | None:
+        if self.value() not in self.SPANS:
+            return None
+        since = clock.now() - self.SPANS[str(self.value())][1]
+        field = self.model_admin_time_field(queryset)
+        floor = id_at(queryset.model, field, since)
+        return queryset.filter(pk__gte=floor, **{f"{field}__gte": since})
+
+    @staticmethod
+    def model_admin_time_field(queryset: QuerySet[Any]) -> str:
+        return str(TIME_FIELDS[queryset.model._meta.label_lower])
+
+
+#: The field of each model that grows with its primary key; filled by `OperatorAdmin`.
+TIME_FIELDS: dict[str, str] = {}
+
+
+def search(
+    queryset: QuerySet[Any],
+    term: str,
+    *,
+    prefixes: tuple[str, ...] = (),
+    exacts: tuple[str, ...] = (),
+    uuids: tuple[str, ...] = (),
+) -> QuerySet[Any]:
+    """Return the rows of which one of the fields begins with, or is, `term`, case and all.
+
+    Each field is looked up by its own index first, so that the planner never walks the whole
+    table in list order to find a handful of rows; at most `MATCHES_MAX` matches per field.
+    """
+    found: set[Any] = set()
+    for condition in _conditions(term, prefixes, exacts, uuids):
+        rows = queryset.order_by().filter(condition).values_list("pk", flat=True)
+        found.update(rows[:MATCHES_MAX])
+    return queryset.filter(pk__in=found)
+
+
+def _conditions(
+    term: str, prefixes: tuple[str, ...], exacts: tuple[str, ...], uuids: tuple[str, ...]
+) -> Iterator[Q]:
+    for name in prefixes:
+        yield Q(**{f"{name}__startswith": term})
+    for name in exacts:
+        yield Q(**{name: term})
+    digits = term.replace("-", "").lower()
+    if digits and len(digits) <= 32 and all(c in "0123456789abcdef" for c in digits):
+        low, high = uuid.UUID(digits.ljust(32, "0")), uuid.UUID(digits.ljust(32, "f"))
+        for name in uuids:
+            yield Q(**{f"{name}__range": (low, high)})

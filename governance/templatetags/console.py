@@ -1,0 +1,44 @@
+"""Tags and filters of the console's pages."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from governance.console import drawing, wording
+
+register = template.Library()
+
+register.filter("duration", wording.duration)
+register.filter("stamp", wording.stamp)
+register.filter("grouped", wording.number)
+register.filter("pretty", wording.pretty)
+
+
+@register.filter
+def ago(at: datetime | None, now: datetime) -> SafeString | str:
+    """`{{ at|ago:as_of }}`: the distance between two instants, for the eye."""
+    return wording.ago(at, now)
+
+
+@register.filter
+def instant(at: datetime | None) -> SafeString | str:
+    """`{{ at|instant }}`: an instant in UTC with seconds."""
+    if at is None:
+        return "-"
+    return format_html('<time datetime="{}">{}</time>', at.isoformat(), wording.stamp(at))
+
+
+@register.filter
+def mark(state: str) -> SafeString:
+    """`{{ job.state|mark }}`: a state as a badge; its colour only repeats the word."""
+    return format_html('<span class="mark state-{}">{}</span>', state, state.replace("_", " "))
+
+
+@register.simple_tag
+def progress(share: float, tone: str = "good", label: str = "") -> SafeString:
+    """`{% progress share %}`: a bar that is filled up to `share` in [0, 1]."""
+    return drawing.gauge([(tone, share)], label=label or f"{share:.0%}")
