@@ -1,0 +1,266 @@
+"""What operators can do to jobs: each act asks, then calls one transition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+
+from governance.console.acts import Act, add_act
+from jobs import transitions
+from jobs.models import Job
+
+State = Job.State
+MODEL = "jobs.job"
+HOUR_SECONDS = 3600
+APPROVAL_HOURS_MAX = 24 * 30
+Fits = Callable[[Job, str], str]
+
+
+class ApprovalForm(forms.Form):
+    """Until when an approval holds."""
+
+    valid_hours = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=APPROVAL_HOURS_MAX,
+        help_text="Empty: as the job type says. After that the job is held again.",
+    )
+
+
+class ExtensionForm(forms.Form):
+    """How many attempts more: "+N" or "set to N"."""
+
+    extra = forms.IntegerField(
+        required=False, min_value=1, max_value=1000, label="+N attempts", initial=1
+    )
+    to_max = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=100_000,
+        label="or set the limit to",
+        help_text="Never below the attempts used, never above the job type's ceiling.",
+    )
+    needed = True
+
+    def clean(self) -> dict[str, Any]:
+        asked = super().clean() or {}
+        given = [name for name in ("extra", "to_max") if asked.get(name) is not None]
+        if len(given) > 1:
+            # "+1" is only what the form suggests; who sets a limit means the limit.
+            asked["extra"] = None
+        if self.needed and not given and not self.errors:
+            self.add_error("extra", "Say how many attempts more, or which limit.")
+        return asked
+
+
+class ReworkForm(ExtensionForm):
+    """A retry extension on the way back, where attempts are used up."""
+
+    extra = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=1000,
+        label="+N attempts",
+        help_text="Needed where no attempt is left; without, the job waits for an extension.",
+    )
+    needed = False
+
+
+class ResolutionForm(forms.Form):
+    """Where an escalated job goes."""
+
+    resolution = forms.ChoiceField(
+        choices=[
+            ("requeue", "Queue it again"),
+            ("complete", "It is done: complete it"),
+            ("fail", "It failed"),
+            ("stop", "Stop it"),
+        ],
+        widget=forms.RadioSelect,
+    )
+
+
+def in_states(*states: str, unpaused: bool | None = None) -> Fits:
+    """Return the forecast of an act that needs one of these states."""
+
+    def fits(job: Job, actor: str) -> str:
+        if job.state not in states:
+            return f"it is {job.get_state_display().lower()}"
+        if unpaused is not None and job.paused == unpaused:
+            return "it is paused already" if job.paused else "it is not paused"
+        return ""
+
+    return fits
+
+
+def _by_another(job: Job, actor: str) -> str:
+    if job.state != State.HELD:
+        return f"it is {job.get_state_display().lower()}"
+    if actor in {job.submitted_by, job.requested_by, job.asked_again_by}:
+        return "you asked for it yourself"
+    return ""
+
+
+def _approved(job: Job, actor: str) -> str:
+    if job.state != State.QUEUED:
+        return f"it is {job.get_state_display().lower()}"
+    return "" if job.execution_approval_required else "it has no approval"
+
+
+def _resolved(fits: Fits) -> Fits:
+    def and_resolved(job: Job, actor: str) -> str:
+        why = fits(job, actor)
+        return why or ("an execution is unresolved" if job.unresolved_executions else "")
+
+    return and_resolved
+
+
+def _extendable(job: Job, actor: str) -> str:
+    if job.state == State.FAILED:
+        return "it failed: send it back for rework, with the extension"
+    return in_states(*transitions.decisions.EXTENDABLE)(job, actor)
+
+
+def _run(move: Callable[..., transitions.Outcome], **fixed: Any) -> Callable[..., str]:
+    def run(*, key: str, actor: str, reason: str, **fields: Any) -> str:
+        outcome = move(task_id=key, actor=actor, reason=reason, **fixed, **fields)
+        return f"{outcome.outcome.replace('_', ' ')}, now {outcome.job['state']}"
+
+    return run
+
+
+def _approve(*, key: str, actor: str, reason: str, valid_hours: int | None = None) -> str:
+    seconds = valid_hours * HOUR_SECONDS if valid_hours else None
+    outcome = transitions.approve(task_id=key, actor=actor, reason=reason, valid_seconds=seconds)
+    return f"approved, now {outcome.job['state']}"
+
+
+LIVE = tuple(state for state in State.values if state not in Job.FINISHED)
+
+for act in (
+    Act(
+        name="approve",
+        model=MODEL,
+        label="Approve",
+        permission="agents.approve_execution",
+        effect="Lets each held job be executed, once, for exactly the envelope that it has; it is "
+        "queued. Automatic retries are covered until the approval ends.",
+        run=_approve,
+        fits=_by_another,
+        fields=ApprovalForm,
+    ),
+    Act(
+        name="reject",
+        model=MODEL,
+        label="Reject",
+        permission="agents.approve_execution",
+        effect="Refuses the execution of each held job: it is stopped for good.",
+        run=_run(transitions.reject),
+        fits=in_states(State.HELD),
+        grave=True,
+    ),
+    Act(
+        name="withdraw_approval",
+        model=MODEL,
+        label="Withdraw approval",
+        permission="agents.approve_execution",
+        effect="Takes the approval of each queued job back: it is held again. A job that runs "
+        "already is not touched.",
+        run=_run(transitions.withdraw_approval),
+        fits=_approved,
+    ),
+    Act(
+        name="accept",
+        model=MODEL,
+        label="Accept",
+        permission="agents.review_job",
+        effect="Accepts what each job delivered: it is completed.",
+        run=_run(transitions.review, verdict="accepted"),
+        fits=in_states(State.REVIEW_REQUIRED),
+    ),
+    Act(
+        name="send_back",
+        model=MODEL,
+        label="Needs rework",
+        permission="agents.review_job",
+        effect="Sends what each job delivered back, with your reason for its worker. With attempts "
+        "left it is queued at once (high risk: held); else it waits for a retry extension.",
+        run=_run(transitions.review, verdict="needs_rework"),
+        fits=_resolved(in_states(State.REVIEW_REQUIRED)),
+    ),
+    Act(
+        name="review_reject",
+        model=MODEL,
+        label="Reject the result",
+        permission="agents.review_job",
+        effect="Refuses what each job delivered: it has failed.",
+        run=_run(transitions.review, verdict="rejected"),
+        fits=in_states(State.REVIEW_REQUIRED),
+        grave=True,
+    ),
+    Act(
+        name="rework",
+        model=MODEL,
+        label="Rework",
+        permission="agents.extend_retries",
+        effect="Sends each failed or escalated job back to be done again, and grants the attempts "
+        "that it needs, each grant with its own record.",
+        run=_run(transitions.rework),
+        fits=_resolved(in_states(State.FAILED, State.ESCALATED)),
+        fields=ReworkForm,
+    ),
+    Act(
+        name="extend",
+        model=MODEL,
+        label="Extend retries",
+        permission="agents.extend_retries",
+        effect="Raises the number of attempts that each job may make; one that waits for attempts "
+        "is queued (high risk: held).",
+        run=_run(transitions.extend),
+        fits=_resolved(_extendable),
+        fields=ExtensionForm,
+    ),
+    Act(
+        name="resolve",
+        model=MODEL,
+        label="Resolve escalation",
+        permission="agents.resolve_escalation",
+        effect="Decides where each escalated job goes.",
+        run=_run(transitions.resolve),
+        fits=in_states(State.ESCALATED),
+        fields=ResolutionForm,
+    ),
+    Act(
+        name="pause",
+        model=MODEL,
+        label="Pause",
+        permission="agents.pause_job",
+        effect="Pauses each job: it is not claimed and starts no execution. One that runs keeps "
+        "its lease, and its worker is told at the next heartbeat.",
+        run=_run(transitions.pause),
+        fits=in_states(*LIVE, unpaused=True),
+    ),
+    Act(
+        name="resume",
+        model=MODEL,
+        label="Resume",
+        permission="agents.pause_job",
+        effect="Takes the pause of each job back.",
+        run=_run(transitions.resume),
+        fits=in_states(*LIVE, unpaused=False),
+    ),
+    Act(
+        name="stop",
+        model=MODEL,
+        label="Stop",
+        permission="agents.stop_job",
+        effect="Stops each job for good. A running attempt is fenced at once, and its worker is "
+        "told at the next heartbeat; an effect that has begun outside is not undone by this.",
+        run=_run(transitions.stop),
+        fits=in_states(*LIVE),
+        grave=True,
+    ),
+):
+    add_act(act)

@@ -1,0 +1,118 @@
+"""What of the jobs waits for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.urls import reverse
+
+from governance.console.registry import (
+    INBOX_COUNT_MAX,
+    InboxKind,
+    Waiting,
+    add_inbox_kind,
+    inbox_counters,
+)
+from jobs.models import Escalation, Job
+from jobs.waiting import count_waiting, waiting
+
+State = Job.State
+SHOWN = (
+    "task_id", "state", "state_since", "risk_tier", "attempt", "max_attempts", "submitted_by",
+    "asked_again_by", "task__title", "agent__name", "job_type__name",
+)  # fmt: skip
+
+
+def _kind(*, name: str, title: str, position: int, empty: str, permission: str) -> InboxKind:
+    state = KINDS[name]
+
+    def rows(limit: int) -> Iterator[Waiting]:
+        jobs = waiting(state).select_related("task", "agent", "job_type")
+        found = list(jobs.only(*SHOWN)[:limit])
+        reasons = _reasons(found) if state == State.ESCALATED else {}
+        for job in found:
+            yield Waiting(
+                title=f"{job.task_id}: {job.task.title}",
+                note=reasons.get(job.pk) or _note(job),
+                url=reverse("admin:jobs_job_change", args=(job.pk,)),
+                since=job.state_since,
+                marks=(job.risk_tier, job.agent.name, job.job_type.name),
+            )
+
+    return InboxKind(
+        name=name,
+        title=title,
+        permission=permission,
+        position=position,
+        rows=rows,
+        empty=empty,
+    )
+
+
+def _note(job: Job) -> str:
+    asked = job.asked_again_by or job.submitted_by
+    return f"attempt {job.attempt} of {job.max_attempts}, asked by {asked}"
+
+
+def _reasons(jobs: list[Job]) -> dict[int, str]:
+    """Return why each of the escalated jobs was escalated."""
+    opened = Escalation.objects.filter(job__in=[job.pk for job in jobs], resolved_at=None)
+    return {
+        row.job_id: f"{row.raised_by}: {row.reason[:160]}" for row in opened.order_by("raised_at")
+    }
+
+
+def count() -> dict[str, int]:
+    """Return how many jobs wait, by the kind of the inbox."""
+    states = count_waiting(up_to=INBOX_COUNT_MAX + 1)
+    return {name: states[state] for name, state in KINDS.items()}
+
+
+#: The state in which a job is, for each kind.
+KINDS = {
+    "approvals": State.HELD,
+    "reviews": State.REVIEW_REQUIRED,
+    "escalations": State.ESCALATED,
+    "in-doubt": State.IN_DOUBT,
+    "extensions": State.NEEDS_REWORK,
+}
+inbox_counters.append(count)
+
+for kind in (
+    _kind(
+        name="approvals",
+        title="Approvals",
+        position=10,
+        permission="jobs.view_job",
+        empty="No job is held for approval.",
+    ),
+    _kind(
+        name="reviews",
+        title="Reviews",
+        position=20,
+        permission="jobs.view_job",
+        empty="No result waits for a review.",
+    ),
+    _kind(
+        name="escalations",
+        title="Escalations",
+        position=30,
+        permission="jobs.view_escalation",
+        empty="Nobody has called for a human.",
+    ),
+    _kind(
+        name="in-doubt",
+        title="In doubt",
+        position=40,
+        permission="jobs.view_job",
+        empty="No execution's outcome is unknown.",
+    ),
+    _kind(
+        name="extensions",
+        title="Waiting for an extension",
+        position=50,
+        permission="jobs.view_job",
+        empty="No job waits for attempts.",
+    ),
+):
+    add_inbox_kind(kind)

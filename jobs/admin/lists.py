@@ -1,0 +1,324 @@
+"""Lists of jobs and of what belongs to them, and the job page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from agents.models import Agent
+from governance import clock
+from governance.admin import PlainPage
+from governance.console import registry, wording
+from governance.console.admins import OperatorAdmin
+from governance.console.lists import MATCHES_MAX, Since
+from governance.console.payloads import shown
+from jobs.admin import job_page
+from jobs.models import Attempt, Escalation, Job, Priority, Reflection, RetryExtension, Skill
+
+PAYLOAD_PERMISSION = "agents.view_payloads"
+
+
+class AgentFilter(admin.SimpleListFilter):
+    """By the agent that a job goes to."""
+
+    title = "agent"
+    parameter_name = "agent"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        self.keys = dict(Agent.objects.order_by("name").values_list("name", "pk"))
+        return [(name, name) for name in self.keys]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any] | None:
+        # By key and not by name: so the planner sees which index is in list order.
+        name = self.value()
+        return queryset.filter(agent_id=self.keys.get(name, 0)) if name else None
+
+
+class WaitsFilter(admin.SimpleListFilter):
+    """Several states at once: what runs or will run, what waits for a person, what is over."""
+
+    title = "stage"
+    parameter_name = "stage"
+    STAGES = {
+        "moving": ("queued or active", ("queued", "active")),
+        "waiting": (
+            "waits for a person",
+            ("held", "review_required", "needs_rework", "in_doubt", "escalated"),
+        ),
+        "over": ("over", ("completed", "stopped", "failed")),
+    }
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(key, name) for key, (name, _) in self.STAGES.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any] | None:
+        if self.value() not in self.STAGES:
+            return None
+        return queryset.filter(state__in=self.STAGES[str(self.value())][1])
+
+
+@admin.register(Job)
+class JobAdmin(OperatorAdmin):
+    """Jobs, newest first."""
+
+    key_field = "task_id"
+    time_field = "created_at"
+    prefix_search = ("task_id",)
+    uuid_search = ("job_id",)
+    search_help_text = "Beginning of a task id or of a job id"
+    list_display = (
+        "task", "state_mark", "tries", "agent_name", "type_name", "risk", "state_age",
+    )  # fmt: skip
+    list_filter = (WaitsFilter, "state", AgentFilter, "risk_tier", "paused", Since)
+    list_select_related = ("agent", "job_type", "task")
+    export_columns = (
+        "task_id", "job_id", "state", "paused", "agent__name", "job_type__name", "risk_tier",
+        "priority", "attempt", "max_attempts", "revision", "submitted_by", "created_at",
+        "state_since", "finished_at",
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
+        heavy = ("goal", "inputs", "labels", "envelope", "content_sha256", "execution_digest")
+        return super().get_queryset(request).defer(*(f"task__{name}" for name in heavy))
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        self.now = clock.now()
+        return super().changelist_view(request, extra_context)
+
+    @admin.display(description="state")
+    def state_mark(self, job: Job) -> SafeString:
+        paused = format_html(' <span class="mark">{}</span>', "paused") if job.paused else ""
+        return format_html(
+            '<span class="mark state-{}">{}</span>{}', job.state, job.get_state_display(), paused
+        )
+
+    @admin.display(description="task")
+    def task(self, job: Job) -> SafeString:
+        return format_html("{} <small>{}</small>", job.task_id, job.task.title[:80])
+
+    @admin.display(description="attempt")
+    def tries(self, job: Job) -> str:
+        return f"{job.attempt} of {job.max_attempts}"
+
+    @admin.display(description="agent")
+    def agent_name(self, job: Job) -> str:
+        return job.agent.name
+
+    @admin.display(description="type")
+    def type_name(self, job: Job) -> str:
+        return job.job_type.name
+
+    @admin.display(description="since")
+    def state_age(self, job: Job) -> Any:
+        return wording.ago(job.state_since, self._now())
+
+    @admin.display(description="risk, priority")
+    def risk(self, job: Job) -> str:
+        ordinary = job.priority == Priority.NORMAL
+        return job.risk_tier if ordinary else f"{job.risk_tier}, {job.get_priority_display()}"
+
+    def _now(self) -> Any:
+        return getattr(self, "now", None) or clock.now()
+
+    # --- The job page -------------------------------------------------------------------------
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        job = self._whole(request, object_id)
+        context = {
+            **self.admin_site.each_context(request),
+            "title": job.task_id,
+            "opts": self.opts,
+            "decisions": self.decisions(request, job),
+            "may_see_payloads": request.user.has_perm(PAYLOAD_PERMISSION),
+            **job_page.load(job=job, payloads=request.user.has_perm(PAYLOAD_PERMISSION)),
+        }
+        return TemplateResponse(request, "console/job.html", context)
+
+    def live_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """The head of the job page again."""
+        if not self.admin_site.has_permission(request):
+            return HttpResponse("Signed out.", status=401)
+        job = self._whole(request, object_id)
+        context = job_page.load_head(job=job) | {"decisions": self.decisions(request, job)}
+        response = TemplateResponse(request, "console/job_head.html", context)
+        response["Cache-Control"] = "no-store"
+        return response
+
+    def task_view(self, request: HttpRequest, task_id: str) -> HttpResponse:
+        """A job by the task's id, for links from elsewhere."""
+        pk = Job.objects.filter(task_id=task_id).values_list("pk", flat=True).first()
+        if pk is None:
+            raise Http404
+        return HttpResponseRedirect(reverse("admin:jobs_job_change", args=(pk,)))
+
+    def payload_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
+        """One payload as a whole, redacted, as a download."""
+        if not request.user.has_perm(PAYLOAD_PERMISSION):
+            raise PermissionDenied
+        job = self._whole(request, object_id)
+        payload = shown(name, job_page.payload(job=job, name=name), allowed=True, whole=True)
+        if payload is None:
+            raise Http404
+        response = HttpResponse(payload.text, content_type="text/plain; charset=utf-8")
+        response["Content-Disposition"] = f'attachment; filename="{job.job_id}-{name}.txt"'
+        return response
+
+    def _whole(self, request: HttpRequest, object_id: str) -> Job:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if not object_id.isdigit():
+            raise Http404
+        rows = Job.objects.select_related("task", "agent", "job_type")
+        job = rows.filter(pk=int(object_id)).first()
+        if job is None:
+            raise Http404
+        return job
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("task/<path:task_id>/", wrap(self.task_view), name="jobs_job_task"),
+            path("<object_id>/live/", self.live_view, name="jobs_job_live"),
+            path(
+                "<object_id>/payload/<slug:name>/",
+                wrap(self.payload_view),
+                name="jobs_job_payload",
+            ),
+            *super().get_urls(),
+        ]
+
+
+def jobs_of(term: str) -> list[int]:
+    """Return the keys of the jobs whose task id begins with `term`."""
+    found = Job.objects.filter(task_id__startswith=term).values_list("pk", flat=True)
+    return list(found[:MATCHES_MAX])
+
+
+def subjects_of(term: str) -> list[str]:
+    """Return the audit subjects of the jobs whose task id begins with `term`."""
+    found = Job.objects.filter(task_id__startswith=term).values_list("job_id", flat=True)
+    return [f"job:{job_id}" for job_id in found[:MATCHES_MAX]]
+
+
+registry.subject_finders.append(subjects_of)
+
+
+class OfJobs(PlainPage):
+    """Rows that belong to a job and are found by its task id."""
+
+    list_select_related = ("job",)
+    search_help_text = "Beginning of a task id"
+    prefix_search = ("job__task_id",)
+
+    def search(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any]:
+        return queryset.filter(job_id__in=jobs_of(term))
+
+    @admin.display(description="task")
+    def task_link(self, row: Any) -> SafeString:
+        url = reverse("admin:jobs_job_change", args=(row.job_id,))
+        return format_html('<a href="{}">{}</a>', url, row.job.task_id)
+
+
+@admin.register(Attempt)
+class AttemptAdmin(OfJobs):
+    """Every official try of a job."""
+
+    time_field = "claimed_at"
+    list_display = (
+        "name", "task_link", "number", "worker_id", "runtime", "outcome", "error_code", "claimed",
+        "ended",
+    )  # fmt: skip
+    list_filter = (Since,)
+    export_columns = (
+        "job__task_id", "number", "fencing_token", "worker_id", "runtime", "claimed_at", "ended_at",
+        "outcome", "error_code",
+    )  # fmt: skip
+    page_fields = (
+        "task_link", "number", "fencing_token", "worker_id", "runtime", "lease_seconds",
+        "claimed_at", "deadline_at", "ended_at", "outcome", "error_code", "needs_review",
+        "retryable", "outcome_sha256",
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Attempt]:
+        heavy = ("result", "progress", "error_message", "result_pointer")
+        return super().get_queryset(request).defer(*heavy)
+
+    @admin.display(description="attempt")
+    def name(self, row: Attempt) -> str:
+        return f"{row.number} of job {row.job_id}"
+
+    @admin.display(description="claimed (UTC)")
+    def claimed(self, row: Attempt) -> str:
+        return wording.stamp(row.claimed_at)
+
+    @admin.display(description="ended (UTC)")
+    def ended(self, row: Attempt) -> str:
+        return wording.stamp(row.ended_at) if row.ended_at else "runs"
+
+
+@admin.register(Escalation)
+class EscalationAdmin(OfJobs):
+    """Calls for a human."""
+
+    time_field = "raised_at"
+    list_display = (
+        "raised_at", "task_link", "attempt", "raised_by", "notify_to", "resolution", "resolved_by",
+    )  # fmt: skip
+    list_filter = (Since,)
+    page_fields = (
+        "task_link", "attempt", "raised_by", "raised_at", "reason", "notify_to", "resolution",
+        "resolved_by", "resolved_at", "resolve_reason",
+    )  # fmt: skip
+
+
+@admin.register(RetryExtension)
+class RetryExtensionAdmin(OfJobs):
+    """Grants of further attempts."""
+
+    time_field = "granted_at"
+    list_display = ("granted_at", "task_link", "from_max", "to_max", "granted_by", "reason")
+    list_filter = (Since,)
+    export_columns = (
+        "job__task_id", "from_max", "to_max", "ceiling", "granted_by", "granted_at", "reason",
+    )  # fmt: skip
+    page_fields = (
+        "task_link", "from_max", "to_max", "ceiling", "granted_by", "granted_at", "reason",
+    )  # fmt: skip
+
+
+@admin.register(Reflection)
+class ReflectionAdmin(OfJobs):
+    """Workers' notes on jobs."""
+
+    time_field = "created_at"
+    list_display = ("created_at", "task_link", "number", "attempt", "agent", "context_type")
+    list_select_related = ("job", "agent")  # type: ignore[assignment]
+    list_filter = (Since,)
+    page_fields = (
+        "task_link", "number", "attempt", "what_worked", "what_failed", "pattern_observed",
+        "context_type", "tool_sequence", "success_signal", "failure_signal", "sensitivity_level",
+        "created_at",
+    )  # fmt: skip
+
+
+@admin.register(Skill)
+class SkillAdmin(PlainPage):
+    """Patterns that recurred in reflections."""
+
+    list_display = ("__str__", "agent", "task_type", "context_type", "occurrences", "confidence")
+    list_select_related = ("agent",)
+    list_filter = (AgentFilter,)
+    page_fields = (
+        "agent", "task_type", "context_type", "pattern", "tool_sequence", "occurrences",
+        "successes", "failures", "confidence", "created_at", "updated_at",
+    )  # fmt: skip

@@ -1,0 +1,102 @@
+"""Reads for operators: what waits for a person, what waits in the queues, what runs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.db.models import QuerySet
+
+from governance import sql
+from jobs.models import Job
+
+#: A queue is counted no further than this; how old its oldest job is, is exact nevertheless.
+DEPTH_MAX = 2000
+
+# Locks: none. Index: job_claim_idx, from its start: no sort, at most DEPTH_MAX + 1 rows per agent;
+# the oldest of each priority is the first entry of its part of the index.
+READ_QUEUES = """
+SELECT a.id, a.name, q.depth, q.tiers, o.oldest_at, l.leases, l.expired, clock_timestamp() AS now
+  FROM agents_agent a
+  LEFT JOIN LATERAL (
+       SELECT sum(n)::int AS depth, jsonb_object_agg(risk_tier, n)::text AS tiers FROM (
+           SELECT risk_tier, count(*) AS n FROM (
+               SELECT risk_tier FROM jobs_job
+                WHERE agent_id = a.id AND state = 'queued' AND NOT paused
+                ORDER BY priority DESC, available_at, id LIMIT %(limit)s) AS head
+            GROUP BY risk_tier) AS tier) AS q ON true
+  LEFT JOIN LATERAL (
+       SELECT min(first.available_at) AS oldest_at FROM (VALUES (3), (2), (1), (0)) AS p (priority)
+         CROSS JOIN LATERAL (
+              SELECT j.available_at FROM jobs_job j
+               WHERE j.agent_id = a.id AND j.priority = p.priority AND j.state = 'queued'
+                 AND NOT j.paused AND j.available_at <= clock_timestamp()
+               ORDER BY j.available_at LIMIT 1) AS first) AS o ON true
+  LEFT JOIN (
+       SELECT j.agent_id, count(*) AS leases,
+              count(*) FILTER (WHERE l.expires_at < clock_timestamp()) AS expired
+         FROM jobs_lease l JOIN jobs_job j ON j.id = l.job_id GROUP BY j.agent_id
+       ) AS l ON l.agent_id = a.id
+ WHERE a.enabled ORDER BY a.name
+"""
+
+# Locks: none. Index: job_by_state_idx, at most `limit` entries of each state.
+COUNT_WAITING = """
+SELECT s.state, w.waiting
+  FROM (VALUES ('held'), ('review_required'), ('needs_rework'), ('in_doubt'), ('escalated'))
+       AS s (state)
+ CROSS JOIN LATERAL (
+       SELECT count(*)::int AS waiting FROM (
+           SELECT 1 FROM jobs_job j WHERE j.state = s.state LIMIT %(limit)s) AS capped) AS w
+"""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """One agent's queue. `depth` may be `DEPTH_MAX + 1`, which means more than `DEPTH_MAX`."""
+
+    agent_id: int
+    agent: str
+    depth: int
+    oldest_seconds: float | None
+    leases: int
+    expired_leases: int
+    tiers: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def more(self) -> bool:
+        return self.depth > DEPTH_MAX
+
+
+def queues() -> list[Queue]:
+    """Return the queue of every agent, in one statement that never counts far."""
+    [rows] = sql.together(sql.Statement(READ_QUEUES, {"limit": DEPTH_MAX + 1}))
+    return [
+        Queue(
+            agent_id=row["id"],
+            agent=row["name"],
+            depth=row["depth"] or 0,
+            oldest_seconds=_age(row["oldest_at"], row["now"]),
+            leases=row["leases"] or 0,
+            expired_leases=row["expired"] or 0,
+            tiers=json.loads(row["tiers"] or "{}"),
+        )
+        for row in rows
+    ]
+
+
+def waiting(state: str) -> QuerySet[Job]:
+    """Return the jobs in one of the states that wait for a person. Served by `job_inbox_idx`."""
+    return Job.objects.filter(state=state).order_by("state_since")
+
+
+def count_waiting(*, up_to: int) -> dict[str, int]:
+    """Count the jobs that wait in each state that waits for a person, no further than `up_to`."""
+    [rows] = sql.together(sql.Statement(COUNT_WAITING, {"limit": up_to}))
+    return {row["state"]: row["waiting"] for row in rows}
+
+
+def _age(at: datetime | None, now: Any) -> float | None:
+    return (now - at).total_seconds() if at else None

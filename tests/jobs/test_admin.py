@@ -1,0 +1,512 @@
+"""The console's pages of jobs: who may do what, and that nothing is done but what was confirmed."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import Group, User
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from agents.entry import Entry
+from agents.principals import Principal
+from governance.console import acts
+from governance.models import AuditEvent, BulkItem, BulkRun, SavedView
+from jobs import transitions
+from jobs.models import Approval, Job, RetryExtension
+
+LIST = "admin:jobs_job_changelist"
+QUERIES_MAX = 12
+OVERVIEW_QUERIES_MAX = 24
+
+
+@pytest.fixture
+def as_(world: None, settings: Any) -> Callable[[str], Client]:
+    """`as_("operator")`: a signed-in client of a user in that group."""
+    settings.SECURE_SSL_REDIRECT = False
+
+    def sign_in(group: str) -> Client:
+        user, _ = User.objects.get_or_create(username=group, defaults={"is_staff": True})
+        user.groups.add(Group.objects.get(name=group))
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return sign_in
+
+
+@pytest.fixture
+def delivered(make_job: Any, hermes: Principal, entry_of: Any) -> Callable[..., Job]:
+    """A job with a recorded result."""
+
+    def make(**over: Any) -> Job:
+        job = make_job(**over)
+        attempt = claim(job, hermes, entry_of(hermes))
+        transitions.complete(
+            entry=entry_of(hermes),
+            completions=[
+                {
+                    "task_id": job.task_id,
+                    "worker_id": "worker-1",
+                    "attempt": attempt["attempt"],
+                    "fencing_token": attempt["fencing_token"],
+                    "result": {"words": 3, "api_key": "very secret"},
+                    "needs_review": False,
+                }
+            ],
+        )
+        job.refresh_from_db()
+        return job
+
+    return make
+
+
+@pytest.fixture
+def failed(make_job: Any, hermes: Principal, entry_of: Any) -> Callable[..., Job]:
+    """A job whose only attempt failed."""
+
+    def make(**over: Any) -> Job:
+        job = make_job(**({"max_attempts": 1} | over))
+        attempt = claim(job, hermes, entry_of(hermes))
+        transitions.fail(
+            entry=entry_of(hermes),
+            task_id=job.task_id,
+            attempt=attempt["attempt"],
+            fencing_token=attempt["fencing_token"],
+            error_message="nonsense",
+            error_code="BAD_OUTPUT",
+            retryable=True,
+        )
+        job.refresh_from_db()
+        return job
+
+    return make
+
+
+def claim(job: Job, agent: Principal, entry: Entry) -> dict[str, Any]:
+    outcome = transitions.claim(
+        entry=entry, task_id=job.task_id, owner=agent.name, lease_seconds=900
+    )
+    return outcome.as_dict()["job"] | outcome.extra
+
+
+def act_url(name: str, *keys: str) -> str:
+    query = "&".join(f"key={key}" for key in keys)
+    return reverse("admin:jobs_job_act", args=(name,)) + (f"?{query}" if keys else "")
+
+
+def token_in(response: Any) -> str:
+    found = re.search(r'name="selection" value="([^"]+)"', response.content.decode())
+    assert found is not None
+    return found.group(1)
+
+
+def confirm(client: Client, name: str, *keys: str, **fields: Any) -> Any:
+    """Open the confirmation page and send it."""
+    page = client.get(act_url(name, *keys))
+    assert page.status_code == 200
+    asked = {"selection": token_in(page), "reason": "as agreed"} | fields
+    return client.post(act_url(name), asked)
+
+
+def events(job: Job) -> list[str]:
+    rows = AuditEvent.objects.filter(subject=job.audit_subject).order_by("seq")
+    return list(rows.values_list("action", flat=True))
+
+
+def test_a_held_job_is_approved_with_a_reason(as_: Any, make_job: Any) -> None:
+    job = make_job(execution_approval_required=True)
+
+    confirm(as_("approver"), "approve", job.task_id, valid_hours=2)
+
+    job.refresh_from_db()
+    approval = Approval.objects.get(job=job)
+    assert job.state == "queued"
+    assert (approval.decided_by, approval.reason) == ("user:approver", "as agreed")
+    assert (approval.valid_until - approval.decided_at).total_seconds() == 7200
+    event = AuditEvent.objects.get(subject=job.audit_subject, action="job.approved")
+    assert event.request_id == str(BulkRun.objects.get().run_id)
+
+
+def test_an_act_without_a_reason_does_nothing(as_: Any, make_job: Any) -> None:
+    job = make_job()
+    client = as_("operator")
+    token = token_in(client.get(act_url("stop", job.task_id)))
+
+    answer = client.post(act_url("stop"), {"selection": token, "reason": "  "})
+
+    job.refresh_from_db()
+    assert answer.status_code == 422
+    assert job.state == "queued"
+    assert events(job) == ["job.queued"]
+    assert BulkRun.objects.count() == 0
+
+
+@pytest.mark.parametrize(
+    ("group", "allowed"),
+    [
+        ("viewer", set()),
+        (
+            "operator",
+            {
+                "accept", "send_back", "review_reject", "rework", "extend", "resolve", "pause",
+                "resume", "stop",
+            },
+        ),
+        (
+            "approver",
+            {
+                "approve", "reject", "withdraw_approval", "accept", "send_back", "review_reject",
+            },
+        ),
+        ("governor", {act.name for act in acts.acts_on("jobs.job")}),
+    ],
+)  # fmt: skip
+def test_each_group_has_its_verbs_and_no_other(
+    as_: Any, make_job: Any, group: str, allowed: set[str]
+) -> None:
+    job = make_job()
+    client = as_(group)
+
+    for act in acts.acts_on("jobs.job"):
+        shown = client.get(act_url(act.name, job.task_id)).status_code
+        forged = acts.freeze(
+            model="jobs.job", keys=[job.task_id], user_id=User.objects.get(username=group).pk
+        )
+        if act.name not in allowed:
+            sent = client.post(
+                act_url(act.name), {"selection": forged.sign(), "reason": "as agreed"}
+            ).status_code
+            assert (act.name, shown, sent) == (act.name, 403, 403)
+        else:
+            assert (act.name, shown) == (act.name, 200)
+    assert events(job) == ["job.queued"]
+
+
+def test_the_list_offers_only_the_acts_that_the_user_may_do(as_: Any, make_job: Any) -> None:
+    make_job()
+
+    viewer = as_("viewer").get(reverse(LIST)).content.decode()
+    operator = as_("operator").get(reverse(LIST)).content.decode()
+
+    assert 'value="stop"' not in viewer
+    assert 'value="stop"' in operator
+    assert 'value="approve"' not in operator
+
+
+def test_a_viewer_who_posts_an_action_changes_nothing(as_: Any, make_job: Any) -> None:
+    job = make_job()
+
+    as_("viewer").post(reverse(LIST), {"action": "stop", "_selected_action": job.pk, "index": 0})
+
+    assert events(job) == ["job.queued"]
+
+
+def test_a_bulk_act_touches_the_rows_that_were_shown_and_no_later_ones(
+    as_: Any, make_job: Any
+) -> None:
+    client = as_("operator")
+    first, second = make_job(), make_job()
+    page = client.post(
+        reverse(LIST) + "?state__exact=queued",
+        {"action": "stop", "select_across": "1", "_selected_action": first.pk, "index": 0},
+    )
+    later = make_job()
+
+    client.post(act_url("stop"), {"selection": token_in(page), "reason": "as agreed"})
+
+    states = dict(Job.objects.values_list("task_id", "state"))
+    assert states == {
+        first.task_id: "stopped",
+        second.task_id: "stopped",
+        later.task_id: "queued",
+    }
+
+
+def test_a_row_that_changed_meanwhile_is_skipped_and_told(as_: Any, make_job: Any) -> None:
+    client = as_("operator")
+    jobs = [make_job(), make_job()]
+    page = client.post(
+        reverse(LIST), {"action": "pause", "_selected_action": [j.pk for j in jobs], "index": 0}
+    )
+    transitions.stop(task_id=jobs[0].task_id, actor="user:bo", reason="meanwhile")
+
+    answer = client.post(act_url("pause"), {"selection": token_in(page), "reason": "as agreed"})
+
+    run = BulkRun.objects.get()
+    told = dict(BulkItem.objects.filter(run=run).values_list("key", "outcome"))
+    assert told == {jobs[0].task_id: "skipped", jobs[1].task_id: "done"}
+    assert answer.url == reverse("admin:console_run", args=(run.run_id,))
+    assert "INVALID_TRANSITION" in client.get(answer.url).content.decode()
+
+
+def test_a_ticked_row_that_left_the_filter_is_still_named(as_: Any, make_job: Any) -> None:
+    job = make_job()
+    transitions.stop(task_id=job.task_id, actor="user:bo", reason="meanwhile")
+
+    page = as_("operator").post(
+        reverse(LIST) + "?state__exact=queued",
+        {"action": "pause", "_selected_action": job.pk, "index": 0},
+    )
+
+    text = page.content.decode()
+    assert job.task_id in text
+    assert "would be skipped: it is stopped" in text
+
+
+def test_a_large_selection_asks_for_a_phrase(as_: Any, make_job: Any) -> None:
+    client = as_("operator")
+    jobs = [make_job() for _ in range(acts.PHRASE_ABOVE + 1)]
+    page = client.post(
+        reverse(LIST), {"action": "stop", "_selected_action": [j.pk for j in jobs], "index": 0}
+    )
+    sent = {"selection": token_in(page), "reason": "as agreed"}
+
+    without = client.post(act_url("stop"), sent)
+    assert without.status_code == 422
+    assert Job.objects.filter(state="stopped").count() == 0
+
+    client.post(act_url("stop"), sent | {"phrase": f"stop {len(jobs)}"})
+    assert Job.objects.filter(state="stopped").count() == len(jobs)
+
+
+def test_nobody_approves_what_they_asked_to_be_tried_again(as_: Any, make_job: Any) -> None:
+    job = make_job(execution_approval_required=True)
+    Job.objects.filter(pk=job.pk).update(requested_by="user:approver")
+
+    page = confirm(as_("approver"), "approve", job.task_id)
+
+    job.refresh_from_db()
+    assert page.status_code == 302
+    assert job.state == "held"
+    assert BulkItem.objects.get().outcome == "failed"
+    assert "SELF_APPROVAL" in BulkItem.objects.get().detail
+
+
+def test_a_failed_job_is_sent_back_with_an_extension_by_one_form(as_: Any, failed: Any) -> None:
+    job = failed()
+
+    confirm(as_("operator"), "rework", job.task_id, extra=2)
+
+    job.refresh_from_db()
+    grant = RetryExtension.objects.get(job=job)
+    assert (job.state, job.max_attempts) == ("queued", 3)
+    assert (grant.from_max, grant.to_max, grant.granted_by) == (1, 3, "user:operator")
+
+
+def test_an_extension_beyond_the_ceiling_is_refused(as_: Any, failed: Any) -> None:
+    job = failed()
+    before = events(job)
+
+    confirm(as_("operator"), "rework", job.task_id, to_max=500)
+
+    job.refresh_from_db()
+    assert (job.state, job.max_attempts, events(job)) == ("failed", 1, before)
+    assert "RETRY_CEILING_REACHED" in BulkItem.objects.get().detail
+
+
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [("accept", "completed"), ("send_back", "queued"), ("review_reject", "failed")],
+)
+def test_a_delivered_job_is_reviewed(as_: Any, delivered: Any, name: str, state: str) -> None:
+    job = delivered(review_required=True)
+
+    confirm(as_("approver"), name, job.task_id)
+
+    job.refresh_from_db()
+    assert job.state == state
+
+
+def test_an_escalation_is_resolved(
+    as_: Any, make_job: Any, hermes: Principal, entry_of: Any
+) -> None:
+    job = make_job()
+    attempt = claim(job, hermes, entry_of(hermes))
+    transitions.escalate(
+        entry=entry_of(hermes),
+        task_id=job.task_id,
+        attempt=attempt["attempt"],
+        fencing_token=attempt["fencing_token"],
+        reason="May I?",
+    )
+    client = as_("operator")
+    inbox = client.get(reverse("admin:console_inbox")).content.decode()
+
+    confirm(client, "resolve", job.task_id, resolution="complete")
+
+    job.refresh_from_db()
+    assert "May I?" in inbox
+    assert job.state == "completed"
+    assert "May I?" not in client.get(reverse("admin:console_inbox")).content.decode()
+
+
+def test_no_form_writes_a_job(as_: Any, make_job: Any) -> None:
+    job = make_job()
+    user = User.objects.create_superuser("root")
+    client = Client()
+    client.force_login(user)
+
+    for name, args in (("add", ()), ("delete", (job.pk,))):
+        assert client.get(reverse(f"admin:jobs_job_{name}", args=args)).status_code == 403
+    client.post(reverse("admin:jobs_job_change", args=(job.pk,)), {"state": "completed"})
+
+    job.refresh_from_db()
+    assert (job.state, events(job)) == ("queued", ["job.queued"])
+
+
+def test_the_job_page_shows_payloads_only_to_who_may_see_them(as_: Any, delivered: Any) -> None:
+    job = delivered()
+    url = reverse("admin:jobs_job_change", args=(job.pk,))
+    raw = reverse("admin:jobs_job_payload", args=(job.pk, "result-1"))
+
+    operator, viewer = as_("operator"), as_("viewer")
+    seen = operator.get(url).content.decode()
+
+    assert "&quot;words&quot;: 3" in seen
+    assert "very secret" not in seen + operator.get(raw).content.decode()
+    assert "&quot;words&quot;: 3" not in viewer.get(url).content.decode()
+    assert viewer.get(raw).status_code == 403
+    assert "audit chain verified" in seen
+
+
+def test_pages_need_a_bounded_number_of_queries(as_: Any, make_job: Any, delivered: Any) -> None:
+    delivered(review_required=True)
+    make_job(execution_approval_required=True)
+    client = as_("governor")
+    counted = {}
+    for page in (
+        reverse("admin:index"),
+        reverse("admin:console_inbox"),
+        reverse(LIST),
+        reverse(LIST) + "?agent=hermes&state__exact=held&since=24h&q=task",
+        reverse("admin:jobs_attempt_changelist"),
+        reverse("admin:governance_auditevent_changelist") + "?q=task-1",
+        reverse("admin:governance_fact_changelist"),
+    ):
+        client.get(page)
+        with CaptureQueriesContext(connection) as queries:
+            assert client.get(page).status_code == 200
+        counted[page] = len(queries)
+
+    assert counted.pop(reverse("admin:index")) <= OVERVIEW_QUERIES_MAX
+    assert {page: count for page, count in counted.items() if count > QUERIES_MAX} == {}
+
+
+def test_lists_go_on_by_key_in_both_directions(
+    as_: Any, make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = as_("viewer")
+    names = [make_job().task_id for _ in range(5)]
+    monkeypatch.setattr(admin.site.get_model_admin(Job), "list_per_page", 2)
+
+    first = client.get(reverse(LIST))
+    second = client.get(reverse(LIST) + link(first, "next"))
+    third = client.get(reverse(LIST) + link(second, "next"))
+    back = client.get(reverse(LIST) + link(third, "prev"))
+
+    assert [shown(page) for page in (first, second, third, back)] == [
+        names[:2:-1],
+        names[2:0:-1],
+        names[:1],
+        names[2:0:-1],
+    ]
+    assert link(third, "next") == ""
+
+
+def link(page: Any, rel: str) -> str:
+    found = re.search(rf'href="([^"]+)" rel="{rel}"', page.content.decode())
+    return found.group(1).replace("&amp;", "&") if found else ""
+
+
+def shown(page: Any) -> list[str]:
+    return [row.task_id for row in page.context["cl"].result_list]
+
+
+@pytest.mark.parametrize("over", [0, 3, 8, 13, 36])
+def test_a_job_is_found_by_the_beginning_of_its_ids(as_: Any, make_job: Any, over: int) -> None:
+    job = make_job(task_id="find-me-1")
+    make_job(task_id="other")
+    client = as_("viewer")
+    by_task = client.get(reverse(LIST), {"q": "find-me"})
+    by_job = client.get(reverse(LIST), {"q": str(job.job_id)[:over] if over else "nothing"})
+
+    assert shown(by_task) == ["find-me-1"]
+    assert ("find-me-1" in shown(by_job)) == bool(over)
+
+
+def test_an_unknown_filter_is_refused(as_: Any, make_job: Any) -> None:
+    make_job()
+
+    answer = as_("viewer").get(reverse(LIST), {"colour": "red"})
+
+    assert answer.status_code == 302
+    assert answer.url.endswith("?e=1")
+
+
+def test_an_export_holds_the_filtered_rows(as_: Any, make_job: Any) -> None:
+    make_job(task_id="a-1")
+    make_job(task_id="a-2")
+    make_job(task_id="b-1")
+    client = as_("operator")
+    url = reverse("admin:jobs_job_export", args=("csv",))
+
+    table = b"".join(client.get(url, {"q": "a-"}).streaming_content).decode()
+    lines = b"".join(
+        client.get(url.replace("csv", "jsonl"), {"q": "a-"}).streaming_content
+    ).decode()
+
+    assert [row["task_id"] for row in csv.DictReader(table.splitlines())] == ["a-2", "a-1"]
+    assert [json.loads(line)["task_id"] for line in lines.splitlines()] == ["a-2", "a-1"]
+    assert as_("viewer").get(url).status_code == 403
+
+
+def test_a_view_is_saved_shared_and_forgotten(as_: Any, make_job: Any) -> None:
+    make_job()
+    operator, viewer = as_("operator"), as_("viewer")
+    url = reverse("admin:jobs_job_save_view")
+    query = "state__exact=held"
+
+    operator.post(url, {"name": "held ones", "query": query, "shared": "on"})
+    operator.post(url, {"name": "mine", "query": query})
+
+    seen = viewer.get(reverse(LIST)).content.decode()
+    assert "held ones" in seen
+    assert ">mine<" not in seen
+    pk = SavedView.objects.get(name="held ones").pk
+    assert viewer.post(f"{url}{pk}/forget/").status_code == 404
+    assert operator.post(f"{url}{pk}/forget/").status_code == 302
+    assert SavedView.objects.filter(name="held ones").count() == 0
+
+
+def test_live_parts_answer_401_when_signed_out_and_keep_no_session_alive(
+    as_: Any, make_job: Any
+) -> None:
+    job = make_job()
+    client = as_("viewer")
+    paths = [
+        reverse("admin:console_live", args=("queues",)),
+        reverse("admin:jobs_job_live", args=(job.pk,)),
+    ]
+
+    for path in paths:
+        answer = client.get(path)
+        assert (answer.status_code, answer.cookies.keys()) == (200, set())
+        assert Client().get(path).status_code == 401
+
+
+def test_a_user_without_any_group_sees_nothing(world: None) -> None:
+    client = Client()
+    client.force_login(User.objects.create_user("nobody", is_staff=True))
+
+    assert "nothing that you may see" in client.get(reverse("admin:index")).content.decode()
+    assert client.get(reverse("admin:console_inbox")).status_code == 403
+    assert client.get(reverse(LIST)).status_code == 403
