@@ -41,25 +41,29 @@ LEASE_SECONDS_MIN = 60
 LEASE_SECONDS_MAX = 3600
 CLAIM_LIMIT_MAX = 100
 
-# Locks: the claimed jobs; skips those that others are at. Walks job_claim_idx once per priority,
-# from the highest, and stops at the limit; no sort. `statement_timestamp` (this statement starts
-# after the admission lock) is stable and so bounds the index scan, which `clock_timestamp` would
-# not. The sub-select is LATERAL, never IN: a re-run of it could lock more than the limit.
+# Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
+# job_claim_idx once per priority, from the highest, and stops at the limit; only what was picked is
+# sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
+# bounds the index scan, which `clock_timestamp` would not. The jobs are answered from the rows that
+# were locked: joined again, they would be read as they stood before the lock.
 CLAIMABLE = (
-    SELECT_JOBS
-    + """FROM (VALUES (3), (2), (1), (0)) AS r(priority)
- CROSS JOIN LATERAL (
-       SELECT c.id FROM jobs_job c
-        WHERE c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
-          AND c.priority = r.priority AND c.available_at <= statement_timestamp()
-          AND (%(types)s::text[] IS NULL
-               OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))
-        ORDER BY c.available_at, c.id
-        LIMIT %(limit)s
-          FOR NO KEY UPDATE SKIP LOCKED) n
-  JOIN jobs_job j ON j.id = n.id"""
+    """WITH picked AS MATERIALIZED (
+  SELECT n.* FROM (VALUES (3), (2), (1), (0)) AS r(priority)
+   CROSS JOIN LATERAL (
+         SELECT c.* FROM jobs_job c
+          WHERE c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
+            AND c.priority = r.priority AND c.available_at <= statement_timestamp()
+            AND (%(types)s::text[] IS NULL
+                 OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))
+          ORDER BY c.available_at, c.id
+          LIMIT %(limit)s
+            FOR NO KEY UPDATE SKIP LOCKED) n
+   LIMIT %(limit)s)
+"""
+    + SELECT_JOBS
+    + "FROM picked j"
     + JOIN_TASK
-    + " LIMIT %(limit)s"
+    + " ORDER BY j.priority DESC, j.available_at, j.id"
 )
 READ_REWORK = (
     "SELECT DISTINCT ON (r.job_id) r.job_id, r.reason, r.decided_by, r.attempt FROM jobs_review r"

@@ -43,7 +43,7 @@ WITH asked AS MATERIALIZED (
       FROM timed t JOIN asked q ON q.job_pk = t.job_id
      WHERE l.job_id = t.job_id AND t.fencing_token = q.token AND t.attempt = q.attempt
        AND t.expires_at > t.clock AND t.session_state = 'current' AND t.agent_id = %(agent)s
-    RETURNING l.job_id, l.expires_at, l.lease_seconds, t.clock
+    RETURNING l.job_id, l.attempt, l.fencing_token, l.expires_at, l.lease_seconds, t.clock
 )
 SELECT q.place, q.token AS asked_token, q.attempt AS asked_attempt, q.job_pk, j.agent_id, j.state,
        j.paused, j.fencing_token, j.attempt, j.revision, b.expires_at, b.lease_seconds, b.clock,
@@ -54,7 +54,8 @@ SELECT q.place, q.token AS asked_token, q.attempt AS asked_attempt, q.job_pk, j.
   LEFT JOIN jobs_job j ON j.id = q.job_pk
   LEFT JOIN agents_agent a ON a.id = j.agent_id
   LEFT JOIN timed t ON t.job_id = q.job_pk
-  LEFT JOIN beaten b ON b.job_id = q.job_pk
+  LEFT JOIN beaten b
+         ON b.job_id = q.job_pk AND b.attempt = q.attempt AND b.fencing_token = q.token
  ORDER BY q.place
 """
 
@@ -70,11 +71,11 @@ def heartbeat(
     Each beat: `task_id`, `attempt`, `fencing_token`, `progress` (JSON, kept for the next attempt).
     An answer holds `ttl_seconds` and `control`: `continue`, `pause`, `drain` or `stop`; or is a
     refusal. A heartbeat never revives an expired lease and never shortens one; it raises no
-    revision and writes no audit event. A task named twice is beaten by its first mention.
+    revision and writes no audit event. A lease named twice is beaten by its first mention.
     """
-    first: dict[str, dict[str, Any]] = {}
+    first: dict[tuple[Any, ...], dict[str, Any]] = {}
     for beat in beats:
-        first.setdefault(beat["task_id"], beat)
+        first.setdefault(_lease_of(beat), beat)
     asked = list(first.values())
     progress = [
         json.dumps(b["progress"], ensure_ascii=False) if b.get("progress") is not None else None
@@ -89,9 +90,13 @@ def heartbeat(
     }
     [rows] = sql.together(sql.Statement(BEAT, params))
     answers = {
-        beat["task_id"]: _answer(principal, row) for beat, row in zip(asked, rows, strict=True)
+        _lease_of(beat): _answer(principal, row) for beat, row in zip(asked, rows, strict=True)
     }
-    return [answers[beat["task_id"]] for beat in beats]
+    return [answers[_lease_of(beat)] for beat in beats]
+
+
+def _lease_of(beat: dict[str, Any]) -> tuple[Any, ...]:
+    return beat["task_id"], beat["attempt"], beat["fencing_token"]
 
 
 def _answer(principal: Principal, row: sql.Row) -> dict[str, Any] | DomainError:
