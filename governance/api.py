@@ -122,7 +122,12 @@ class KeysetPage(CursorPagination):
     page_size_query_param = "page_size"
     max_page_size = PAGE_SIZE_MAX
     ordering = "-id"
-    invalid_cursor_message = "The cursor is not one of this list."
+
+    def decode_cursor(self, request: Request) -> Any:
+        try:
+            return super().decode_cursor(request)
+        except drf.NotFound:
+            raise InvalidArgument("The cursor is not one of this list.") from None
 
 
 class WorkerView(APIView):
