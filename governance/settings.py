@@ -191,6 +191,8 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
 }
+#: Threads of a web process; half of them at most wait for work on behalf of pollers.
+WEB_THREADS = env.int("FENCEPOST_THREADS", default=16)
 #: Bytes of a request body; lists and nesting are bounded where they are read.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 

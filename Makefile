@@ -1,0 +1,76 @@
+# `make help` lists the targets. Everything that they make is in .venv/ and in the data folder.
+
+PYTHON ?= python3
+PORT ?= 8000
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+# Say it before anything fails for want of it.
+CHECK_PYTHON = $(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("fencepost: Python 3.11 or newer is needed; $(PYTHON) is %d.%d" % v[:2])'
+# uv where it works, else pip: both install from the same hashed lock.
+INSTALL = if uv --version >/dev/null 2>&1; then \
+	uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1); \
+	else $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1); fi
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run demo demo-recovery test races lint types docs bench bench-console release clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(CHECK_PYTHON)
+	@$(PYTHON) -m venv $(VENV)
+
+# Done again only when a lock has changed.
+$(VENV)/.installed: requirements.lock | $(BIN)/python
+	@echo "Installing what requirements.lock names into $(VENV) ..."
+	@$(call INSTALL,requirements.lock)
+	@touch $@
+
+$(VENV)/.installed-dev: requirements-dev.lock | $(BIN)/python
+	@echo "Installing what requirements-dev.lock names into $(VENV) ..."
+	@$(call INSTALL,requirements-dev.lock)
+	@touch $@
+
+setup: $(VENV)/.installed $(VENV)/.installed-dev ## make the environment from the hashed locks
+
+run: $(VENV)/.installed ## run everything on this machine until Ctrl-C (PORT, DATABASE_URL, FENCEPOST_DATA)
+	@exec $(BIN)/python manage.py up --port $(PORT) $(ARGS)
+
+demo: $(VENV)/.installed ## the same, ending when the examples have arrived
+	@exec $(BIN)/python manage.py up --once --port $(PORT) $(ARGS)
+
+demo-recovery: $(VENV)/.installed ## attempt 6 of 6 failed: rework, extension 6 -> 7, attempt 7 settles
+	@exec $(BIN)/python manage.py demo_recovery $(ARGS)
+
+test: $(VENV)/.installed-dev ## run the suite on a PostgreSQL of its own (ARGS="-k claim")
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
+
+races: $(VENV)/.installed-dev ## run the two-connection tests only
+	@$(BIN)/python -m pytest tests/races $(ARGS)
+
+lint: $(VENV)/.installed-dev ## style, format, import directions, spelling
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/codespell
+
+types: $(VENV)/.installed-dev ## check the types
+	@$(BIN)/mypy
+
+docs: $(VENV)/.installed ## write the generated reference anew
+	@$(BIN)/python manage.py write_reference
+
+bench: $(VENV)/.installed-dev ## lifecycles over HTTP beside pgbench with the same SQL, as JSON
+	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-console: $(VENV)/.installed-dev ## every console page on a large database, as JSON
+	@$(BIN)/python -m tests.benchmarks.console $(ARGS)
+
+release: lint types test ## check everything, then build the archive of a release
+	@git archive --format=tar.gz --prefix=fencepost/ -o fencepost-$$(git describe --tags --always).tar.gz HEAD
+
+clean: ## remove the environment, not the data
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
