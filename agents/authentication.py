@@ -7,6 +7,7 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.request import Request
 
 from agents.principals import Principal, identify
+from governance.client_certificates import ENVIRON_KEY
 from governance.errors import Unauthenticated
 
 __all__ = ["BearerToken", "BearerTokenScheme", "Principal"]
@@ -21,7 +22,10 @@ class BearerToken(BaseAuthentication):
         if scheme.lower() != b"bearer":
             return None
         try:
-            principal = identify(token=token.strip().decode("ascii"))
+            principal = identify(
+                token=token.strip().decode("ascii"),
+                certificate_sha256=request.META.get(ENVIRON_KEY, ""),
+            )
         except UnicodeDecodeError:
             raise Unauthenticated("The bearer token is not valid.") from None
         return principal, principal.credential_id

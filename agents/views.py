@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from django.http import HttpResponse
 from rest_framework.request import Request
@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from agents import queries
 from agents import serializers as shapes
 from agents.entry import Entry
+from agents.principals import Principal
 from agents.transitions import presence, sessions
 from agents.transitions.admission import set_admission
 from governance.api import Call, WorkerView, check_protocol, respond, supported_protocols
@@ -18,7 +19,16 @@ from governance.envelopes import public_keys
 from governance.idempotency import Answer
 
 
-class Activate(WorkerView):
+class AgentsView(WorkerView):
+    """A call about an agent."""
+
+    @property
+    def principal(self) -> Principal:
+        """Who calls; every call of this app needs a scope, so somebody does."""
+        return cast(Principal, self.request.user)
+
+
+class Activate(AgentsView):
     """POST /v1/agents/{agent}/activate: become the current session of a cell."""
 
     calls: ClassVar = {
@@ -38,7 +48,7 @@ class Activate(WorkerView):
         check_protocol(body["protocol_version"])
         operation_id = body.pop("activation_operation_id")
         boot = sessions.Boot(**body)
-        principal = request.user
+        principal = self.principal
 
         def run() -> Answer:
             told = sessions.activate(
@@ -54,7 +64,7 @@ class Activate(WorkerView):
         return self.once(run, gate=gate)
 
 
-class Heartbeat(WorkerView):
+class Heartbeat(AgentsView):
     """POST /v1/agents/{agent}/heartbeat: say that a process lives, and learn how things stand."""
 
     calls: ClassVar = {
@@ -75,7 +85,7 @@ class Heartbeat(WorkerView):
         workers = body.get("worker_ids", [])
         if session_id is None and not workers:
             workers = [agent]
-        entry = Entry(request.user, "", session_id, epoch)
+        entry = Entry(self.principal, "", session_id, epoch)
         standing = presence.beat(
             entry=entry, agent=agent, runtime=body.get("runtime", ""), worker_ids=workers
         )
@@ -85,7 +95,7 @@ class Heartbeat(WorkerView):
         return respond(Answer(200, told))
 
 
-class Admission(WorkerView):
+class Admission(AgentsView):
     """POST /v1/agents/{agent}/admission: open, drain or close an agent behind a barrier."""
 
     calls: ClassVar = {
@@ -102,7 +112,7 @@ class Admission(WorkerView):
     def post(self, request: Request, agent: str) -> HttpResponse:
         """Change the admission; answers when no older claim can commit any more."""
         body = self.read(shapes.AdmissionIn)
-        principal = request.user
+        principal = self.principal
 
         def run() -> Answer:
             done = set_admission(agent=agent, actor=principal.text, principal=principal, **body)
@@ -111,7 +121,7 @@ class Admission(WorkerView):
         return self.once(run)
 
 
-class Status(WorkerView):
+class Status(AgentsView):
     """GET /v1/agents/{agent}/status: how an agent stands."""
 
     calls: ClassVar = {
@@ -125,11 +135,11 @@ class Status(WorkerView):
 
     def get(self, request: Request, agent: str) -> HttpResponse:
         """Look at an agent: itself, or any with the scope `admit`."""
-        row = queries.visible_agent(principal=request.user, agent=agent)
+        row = queries.visible_agent(principal=self.principal, agent=agent)
         return respond(Answer(200, queries.status(agent=row)))
 
 
-class Bootstrap(WorkerView):
+class Bootstrap(AgentsView):
     """GET /v1/agents/{agent}/bootstrap: what an agent may do."""
 
     calls: ClassVar = {
@@ -143,7 +153,7 @@ class Bootstrap(WorkerView):
 
     def get(self, request: Request, agent: str) -> HttpResponse:
         """Learn what the agent may do, before it activates."""
-        row = queries.visible_agent(principal=request.user, agent=agent)
+        row = queries.visible_agent(principal=self.principal, agent=agent)
         told = queries.bootstrap(agent=row)
         told |= {"protocol": supported_protocols(), "keys": public_keys()}
         return respond(Answer(200, told))

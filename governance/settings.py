@@ -193,6 +193,9 @@ SPECTACULAR_SETTINGS = {
 }
 #: Threads of a web process; half of them at most wait for work on behalf of pollers.
 WEB_THREADS = env.int("FENCEPOST_THREADS", default=16)
+#: Whose word on client certificates counts: addresses, networks, or `unix`; and in which header.
+TRUSTED_PROXIES = env.list("FENCEPOST_TRUSTED_PROXIES", default=[])
+CLIENT_CERTIFICATE_HEADER = env.str("FENCEPOST_CLIENT_CERT_HEADER", default="")
 #: Bytes of a request body; lists and nesting are bounded where they are read.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 
