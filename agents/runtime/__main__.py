@@ -4,6 +4,7 @@ import argparse
 import json
 import logging
 import os
+import select
 import signal
 import socket
 import sys
@@ -141,21 +142,26 @@ def _kept_worker_id(data: Path, agent: str) -> str:
 
 def _obey_signals(worker: Worker, *, drain_seconds: float) -> None:
     """SIGTERM and SIGINT drain; after `drain_seconds`, or at the second signal, work is stopped."""
+    # Neither end is ever closed: the interpreter writes for as long as the process lives.
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        # A handler may interrupt a thread that holds a lock; the work is done on another one.
-        if told.is_set():
-            threading.Thread(target=worker.abort, daemon=True).start()
-            return
-        told.set()
-        threading.Thread(target=worker.drain, daemon=True).start()
-        timer = threading.Timer(drain_seconds, worker.abort)
-        timer.daemon = True
-        timer.start()
+    def obey() -> None:
+        os.read(heard, 1)
+        worker.drain()
+        select.select([heard], [], [], drain_seconds)
+        worker.abort()
 
-    told = threading.Event()
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
+    # The interpreter writes at once, in whichever thread the signal arrives. A handler would wait
+    # for the main thread, which may be waiting for a lock that only this signal would free.
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, _noted)
+    signal.signal(signal.SIGINT, _noted)
+    threading.Thread(target=obey, name="signals", daemon=True).start()
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """Keep the interpreter from ending the process; the wake-up descriptor has told already."""
 
 
 class JsonLines(logging.Formatter):
