@@ -346,10 +346,12 @@ class Heartbeat(AgentView):
     def post(self, request: Request) -> HttpResponse:
         """Renew up to 500 leases, and learn for each what is wanted of its holder."""
         items = self.read_batch(shapes.BeatIn)
-        session_id, _ = self.session_headers()
+        session_id, epoch = self.session_headers()
         good = [item for item in items if not isinstance(item, DomainError)]
         outcomes = (
-            transitions.heartbeat(principal=request.user, beats=good, session_id=session_id)
+            transitions.heartbeat(
+                principal=request.user, beats=good, session_id=session_id, epoch=epoch
+            )
             if good
             else []
         )

@@ -9,9 +9,12 @@ from uuid import UUID
 from agents.principals import Principal
 from governance import sql
 from governance.errors import (
+    DispatcherEpochStale,
     DomainError,
     LeaseExpired,
     NotFound,
+    SessionNotApproved,
+    SessionRequired,
     SessionSuperseded,
     StaleFencingToken,
     WrongOwner,
@@ -24,7 +27,15 @@ HEARTBEATS_MAX = 500
 # job order, waiting for a transition that is at one; the clock is read after that wait. Renews
 # only what is still live and never shortens. Updates no indexed column, so it stays HOT.
 BEAT = """
-WITH asked AS MATERIALIZED (
+WITH caller AS MATERIALIZED (
+    SELECT f.dispatcher_epoch AS epoch, s.state, s.dispatcher_epoch AS session_epoch,
+           %(session)s::uuid IS NULL OR COALESCE(s.state = 'current'
+               AND f.dispatcher_epoch = ALL (ARRAY[s.dispatcher_epoch,
+                   COALESCE(%(epoch)s::uuid, f.dispatcher_epoch)]), false) AS may
+      FROM agents_fleet f
+      LEFT JOIN agents_session s ON s.session_id = %(session)s::uuid AND s.agent_id = %(agent)s
+     WHERE f.id = 1
+), asked AS MATERIALIZED (
     SELECT q.*, j.id AS job_pk FROM unnest(%(tasks)s::text[], %(attempts)s::int[],
            %(tokens)s::bigint[], %(progress)s::text[])
            WITH ORDINALITY AS q(task_id, attempt, token, progress, place)
@@ -34,8 +45,9 @@ WITH asked AS MATERIALIZED (
       FROM jobs_lease l WHERE l.job_id IN (SELECT job_pk FROM asked)
      ORDER BY l.job_id FOR NO KEY UPDATE
 ), timed AS MATERIALIZED (
-    SELECT locked.*, s.state AS session_state, s.agent_id, clock_timestamp() AS clock
-      FROM locked JOIN agents_session s ON s.id = locked.session_id
+    SELECT locked.*, s.state AS session_state, s.agent_id, clock_timestamp() AS clock,
+           c.may AND (s.kind = 'implicit' OR s.dispatcher_epoch = c.epoch) AS of_this_epoch
+      FROM locked JOIN agents_session s ON s.id = locked.session_id CROSS JOIN caller c
 ), beaten AS (
     UPDATE jobs_lease l
        SET expires_at = GREATEST(l.expires_at, t.clock + make_interval(secs => l.lease_seconds)),
@@ -43,14 +55,17 @@ WITH asked AS MATERIALIZED (
       FROM timed t JOIN asked q ON q.job_pk = t.job_id
      WHERE l.job_id = t.job_id AND t.fencing_token = q.token AND t.attempt = q.attempt
        AND t.expires_at > t.clock AND t.session_state = 'current' AND t.agent_id = %(agent)s
+       AND t.of_this_epoch
     RETURNING l.job_id, l.attempt, l.fencing_token, l.expires_at, l.lease_seconds, t.clock
 )
 SELECT q.place, q.token AS asked_token, q.attempt AS asked_attempt, q.job_pk, j.agent_id, j.state,
        j.paused, j.fencing_token, j.attempt, j.revision, b.expires_at, b.lease_seconds, b.clock,
-       t.session_state, a.admission,
+       t.session_state, t.of_this_epoch, a.admission, c.state AS caller_state, c.epoch,
+       c.session_epoch,
        (SELECT p.outcome FROM jobs_attempt p WHERE p.job_id = q.job_pk AND p.number = q.attempt
            AND p.fencing_token = q.token) AS outcome
   FROM asked q
+ CROSS JOIN caller c
   LEFT JOIN jobs_job j ON j.id = q.job_pk
   LEFT JOIN agents_agent a ON a.id = j.agent_id
   LEFT JOIN timed t ON t.job_id = q.job_pk
@@ -64,7 +79,11 @@ STOPPING = frozenset({"stopped", "deadline_exceeded", "timed_out"})
 
 
 def heartbeat(
-    *, principal: Principal, beats: list[dict[str, Any]], session_id: UUID | None = None
+    *,
+    principal: Principal,
+    beats: list[dict[str, Any]],
+    session_id: UUID | None = None,
+    epoch: UUID | None = None,
 ) -> list[dict[str, Any] | DomainError]:
     """Renew leases and answer, for each, how long it lasts and what is wanted.
 
@@ -72,6 +91,10 @@ def heartbeat(
     An answer holds `ttl_seconds` and `control`: `continue`, `pause`, `drain` or `stop`; or is a
     refusal. A heartbeat never revives an expired lease and never shortens one; it raises no
     revision and writes no audit event. A lease named twice is beaten by its first mention.
+
+    :param session_id: the session that calls, and `epoch` the dispatcher epoch that it knows.
+    :raises SessionRequired, SessionNotApproved, SessionSuperseded, DispatcherEpochStale: it may
+        not act, or not before it has activated again; nothing is renewed.
     """
     first: dict[tuple[Any, ...], dict[str, Any]] = {}
     for beat in beats:
@@ -87,12 +110,28 @@ def heartbeat(
         "tokens": [b["fencing_token"] for b in asked],
         "progress": progress,
         "agent": principal.id,
+        "session": session_id,
+        "epoch": epoch,
     }
     [rows] = sql.together(sql.Statement(BEAT, params))
+    if session_id is not None and rows:
+        _check_caller(rows[0], epoch)
     answers = {
         _lease_of(beat): _answer(principal, row) for beat, row in zip(asked, rows, strict=True)
     }
     return [answers[_lease_of(beat)] for beat in beats]
+
+
+def _check_caller(row: sql.Row, epoch: UUID | None) -> None:
+    """Refuse as `agents.entry` does; the statement has renewed nothing then."""
+    if row["caller_state"] is None:
+        raise SessionRequired("The session is not known; activate.")
+    if row["caller_state"] == "pending":
+        raise SessionNotApproved()
+    if row["caller_state"] != "current":
+        raise SessionSuperseded()
+    if row["session_epoch"] != row["epoch"] or epoch not in (None, row["epoch"]):
+        raise DispatcherEpochStale(current={"dispatcher_epoch": str(row["epoch"])})
 
 
 def _lease_of(beat: dict[str, Any]) -> tuple[Any, ...]:
@@ -128,4 +167,6 @@ def _answer(principal: Principal, row: sql.Row) -> dict[str, Any] | DomainError:
         return StaleFencingToken(current=current)
     if row["session_state"] not in (None, "current"):
         return SessionSuperseded()
+    if row["of_this_epoch"] is False:
+        return DispatcherEpochStale(current={"dispatcher_epoch": str(row["epoch"])})
     return LeaseExpired(current=current)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import structlog
 from django.db import DatabaseError, transaction
 
+from agents.transitions.admission import end_drains
 from governance import sql
 from governance.errors import DomainError
 from jobs.models import Attempt
@@ -48,11 +49,15 @@ READ_SESSION = "SELECT state FROM agents_session WHERE id = %s"
 
 @dataclass
 class SweepReport:
-    """What one sweep did: how many jobs, by what ended, and which it could not handle."""
+    """What one sweep did: how many jobs, by what ended, and which it could not handle.
+
+    `drained` counts agents whose drain has ended.
+    """
 
     ended: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     found: int = 0
+    drained: int = 0
 
     @property
     def total(self) -> int:
@@ -77,6 +82,10 @@ def sweep(*, limit: int = SWEEP_LIMIT) -> SweepReport:
             continue
         if ended is not None:
             report.ended[ended] = report.ended.get(ended, 0) + 1
+    try:
+        report.drained = end_drains()
+    except DatabaseError as error:
+        log.error("sweep.drain_failed", error=str(error))
     return report
 
 

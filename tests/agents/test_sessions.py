@@ -267,3 +267,60 @@ def test_of_several_refusals_the_first_of_the_order_is_answered(hermes, make_job
 
     new = {**old, "session_id": start(hermes, "op-3", boot_id="boot-3")["session_id"]}
     assert refused(DispatcherEpochStale, hermes, new, job, held) == ["DISPATCHER_EPOCH_STALE"]
+
+
+def beat(principal, answer, job, held, **over):
+    session = entry(principal, answer)
+    lease = {
+        "task_id": job.task_id,
+        "attempt": held.extra["attempt"],
+        "fencing_token": held.extra["fencing_token"],
+    }
+    named = {"session_id": session.session_id, "epoch": session.epoch} | over
+    return transitions.heartbeat(principal=principal, beats=[lease], **named)
+
+
+def expiry(job):
+    return Lease.objects.get(job=job).expires_at
+
+
+def test_a_heartbeat_renews_under_the_session_that_holds_the_lease(hermes, make_job):
+    job = make_job()
+    answer = start(hermes)
+    held = claim(hermes, answer, job)
+    before = expiry(job)
+    assert beat(hermes, answer, job, held)[0]["control"] == "continue"
+    assert beat(hermes, answer, job, held, session_id=None, epoch=None)[0]["control"] == "continue"
+    assert expiry(job) > before
+
+
+def test_a_superseded_session_renews_nothing(hermes, make_job):
+    job = make_job()
+    old = start(hermes)
+    held = claim(hermes, old, job)
+    start(hermes, "op-2", boot_id="boot-2")
+    before = expiry(job)
+    with pytest.raises(SessionSuperseded):
+        beat(hermes, old, job, held)
+    [refusal] = beat(hermes, old, job, held, session_id=None, epoch=None)
+    assert isinstance(refusal, SessionSuperseded)
+    with pytest.raises(SessionRequired):
+        beat(hermes, old, job, held, session_id=uuid4())
+    assert expiry(job) == before
+
+
+def test_a_lease_of_an_older_epoch_is_not_renewed_until_it_is_bound_anew(hermes, make_job):
+    job = make_job()
+    answer = start(hermes)
+    held = claim(hermes, answer, job)
+    epochs.rotate(**BY)
+    before = expiry(job)
+    with pytest.raises(DispatcherEpochStale):
+        beat(hermes, answer, job, held)
+    [refusal] = beat(hermes, answer, job, held, session_id=None, epoch=None)
+    assert isinstance(refusal, DispatcherEpochStale)
+    assert expiry(job) == before
+    again = start(hermes, "op-2", previous_session_id=UUID(answer["session_id"]))
+    assert beat(hermes, again, job, held)[0]["control"] == "continue"
+    with pytest.raises(DispatcherEpochStale):
+        beat(hermes, again, job, held, epoch=uuid4())
