@@ -35,8 +35,8 @@ LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 # waits for a lock still reads the snapshot from before the wait.  Indexes: primary keys,
 # session_one_implicit_per_worker, session_id; inhibit_open_idx.
 _READ_CALLER = """
-SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.admission, a.admission_generation,
-       a.max_risk_tier, f.dispatcher_epoch, s.id AS session_pk, s.session_id, s.kind, s.state,
+SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.approve_cells, a.admission,
+       a.admission_generation, a.max_risk_tier, f.dispatcher_epoch, s.id AS session_pk, s.session_id, s.kind, s.state,
        s.worker_id, s.runtime, s.generation, s.dispatcher_epoch AS session_epoch,
        i.id AS inhibit_id, i.reason AS inhibit_reason, i.owner AS inhibit_owner,
        i.ends_at AS inhibit_ends_at, clock_timestamp() AS now
@@ -132,18 +132,24 @@ def _check(entry: Entry, row: sql.Row) -> None:
     if not row["enabled"]:
         raise PermissionDenied("This agent is disabled.")
     if entry.session_id is None:
-        return
+        # An implicit session is a name that anybody with the token can say: no cell was approved.
+        if row["approve_cells"]:
+            raise SessionRequired("This agent acts through approved sessions only; activate.")
+        known = {entry.epoch}
+    else:
+        _check_session(row)
+        known = {entry.epoch, row["session_epoch"]}
+    if not known <= {None, row["dispatcher_epoch"]}:
+        raise DispatcherEpochStale(current={"dispatcher_epoch": str(row["dispatcher_epoch"])})
+
+
+def _check_session(row: sql.Row) -> None:
     if row["session_pk"] is None:
         raise SessionRequired("The session is not known; activate.")
     if row["state"] == "pending":
         raise SessionNotApproved()
     if row["state"] != "current":
         raise SessionSuperseded()
-    current = {"dispatcher_epoch": str(row["dispatcher_epoch"])}
-    if row["session_epoch"] != row["dispatcher_epoch"]:
-        raise DispatcherEpochStale(current=current)
-    if entry.epoch is not None and entry.epoch != row["dispatcher_epoch"]:
-        raise DispatcherEpochStale(current=current)
 
 
 def _caller(entry: Entry, row: sql.Row) -> Caller:

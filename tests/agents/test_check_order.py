@@ -1,0 +1,160 @@
+"""Of several refusals that apply, the first of the contract's order is answered (section 4):
+
+principal, session, epoch, stored answer, recorded outcome, token, state, lease.  Each test breaks
+a condition together with all that come after it.  A `mode` is how the worker calls: under an
+activated session, or under the implicit one of its `worker_id`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from uuid_utils.compat import uuid7
+
+from agents.entry import Entry
+from agents.models import Agent
+from agents.transitions import epochs
+from agents.transitions.sessions import Boot, activate
+from governance.models import AuditEvent
+from jobs import transitions
+from jobs.models import Job, Lease
+from tests.client import Api, refused
+
+pytestmark = pytest.mark.django_db
+
+BY = {"actor": "user:anna", "reason": "for the order"}
+RESULT = {"result": {"n": 1}, "needs_review": False, "worker_id": "w"}
+
+
+class Worker:
+    """A caller that holds a claimed job, and whose request can be broken in every way."""
+
+    def __init__(self, mode, principal, token, job):
+        self.mode, self.principal, self.token, self.job = mode, principal, token, job
+        self.headers = {}
+        session = None
+        if mode == "activated":
+            told = self.activate("boot-1")
+            session = UUID(told["session_id"])
+            self.headers = {
+                "Fencepost_Session": told["session_id"],
+                "Fencepost_Epoch": told["dispatcher_epoch"],
+            }
+        entry = Entry(principal, "w", session)
+        claimed = transitions.claim(entry=entry, task_id=job.task_id, owner="")
+        self.body = RESULT | {"attempt": 1, "fencing_token": claimed.extra["fencing_token"]}
+
+    def activate(self, boot_id):
+        boot = Boot(cell_id="cell", boot_id=boot_id, protocol_version="1.0")
+        return activate(
+            principal=self.principal, agent="hermes", operation_id=f"op-{boot_id}", boot=boot
+        )
+
+    def complete(self, key=None, token=None, path="complete", **over):
+        headers = self.headers | ({"Idempotency_Key": str(key)} if key else {})
+        return Api(token or self.token).post(
+            f"/v1/jobs/{self.job.task_id}/{path}", self.body | over, **headers
+        )
+
+    def refused(self, expected, **sent):
+        """Send it, and see that it is refused and that nothing has changed."""
+        before = (Job.objects.values().get(pk=self.job.pk), AuditEvent.objects.count())
+        response = self.complete(**sent)
+        assert refused(response) == expected
+        assert (Job.objects.values().get(pk=self.job.pk), AuditEvent.objects.count()) == before
+        return response
+
+
+@pytest.fixture(params=["activated", "implicit"])
+def worker(request, hermes, hermes_token, make_job):
+    return Worker(request.param, hermes, hermes_token, make_job())
+
+
+@pytest.fixture
+def activated(hermes, hermes_token, make_job):
+    return Worker("activated", hermes, hermes_token, make_job())
+
+
+def test_the_scope_comes_first(activated, issue):
+    reader = issue(agent="hermes", scopes=["read"])
+    activated.activate("boot-2")
+    epochs.rotate(**BY)
+    activated.refused((403, "PERMISSION_DENIED"), token=reader, fencing_token=99)
+
+
+def test_a_superseded_session_comes_before_a_stale_epoch(activated):
+    activated.activate("boot-2")
+    epochs.rotate(**BY)
+    activated.refused((401, "SESSION_SUPERSEDED"), fencing_token=99)
+
+
+def test_an_unknown_session_comes_before_a_stale_epoch(activated):
+    activated.headers |= {"Fencepost_Session": str(uuid4()), "Fencepost_Epoch": str(uuid4())}
+    activated.refused((401, "SESSION_REQUIRED"), fencing_token=99)
+
+
+def test_a_stale_epoch_comes_before_the_stored_answer(worker):
+    key = uuid7()
+    assert worker.complete(key).status_code == 200
+    worker.headers["Fencepost_Epoch"] = str(uuid4())
+    response = worker.refused((409, "DISPATCHER_EPOCH_STALE"), key=key)
+    assert response.json()["current"].keys() == {"dispatcher_epoch"}
+
+
+def test_supersession_comes_before_the_stored_answer(activated):
+    key = uuid7()
+    assert activated.complete(key).status_code == 200
+    activated.activate("boot-2")
+    activated.refused((401, "SESSION_SUPERSEDED"), key=key)
+
+
+def test_the_stored_answer_comes_before_the_recorded_outcome(worker):
+    key = uuid7()
+    first = worker.complete(key)
+    again = worker.complete(key)
+    assert again.json()["outcome"] == first.json()["outcome"] == "recorded"
+    assert again["Idempotent-Replayed"] == "true"
+    assert worker.complete(uuid7()).json()["outcome"] == "already_recorded"
+    worker.refused((422, "IDEMPOTENCY_KEY_REUSED"), key=key, result={"n": 2})
+
+
+def test_the_recorded_outcome_comes_before_the_token(worker):
+    failure = {"error_message": "no", "error_code": "E", "retryable": True}
+    worker.body = {k: worker.body[k] for k in ("attempt", "fencing_token", "worker_id")} | failure
+    assert worker.complete(path="fail").json()["outcome"] == "recorded"
+    again = worker.complete(path="fail")
+    assert again.json()["outcome"] == "already_recorded"
+    worker.refused((409, "OUTCOME_CONFLICT"), path="fail", error_message="other")
+
+
+def test_the_token_comes_before_the_state(worker):
+    transitions.stop(task_id=worker.job.task_id, **BY)
+    worker.refused((409, "STALE_FENCING_TOKEN"), fencing_token=99)
+
+
+def test_the_token_counts_also_when_the_lease_has_expired(worker):
+    lease = Lease.objects.get(job=worker.job)
+    Lease.objects.update(expires_at=lease.granted_at - timedelta(seconds=1))
+    worker.refused((409, "STALE_FENCING_TOKEN"), fencing_token=99)
+    assert worker.complete().json()["outcome"] == "recorded"
+
+
+def test_the_state_of_a_job_comes_before_the_admission(hermes, hermes_token, make_job):
+    job = make_job(risk_tier="low", execution_approval_required=True)
+    Agent.objects.filter(name="hermes").update(admission="closed", admission_generation=2)
+    response = Api(hermes_token).post(
+        f"/v1/jobs/{job.task_id}/claim", {"worker_id": "w", "owner": "hermes"}
+    )
+    assert refused(response) == (409, "INVALID_TRANSITION")
+
+
+def test_an_agent_of_approved_cells_does_nothing_without_a_session(hermes, hermes_token, make_job):
+    worker = Worker("implicit", hermes, hermes_token, make_job())
+    Agent.objects.filter(name="hermes").update(approve_cells=True)
+    worker.refused((401, "SESSION_REQUIRED"))
+    response = Api(hermes_token).post(
+        "/v1/claims", {"worker_id": "w"}, Idempotency_Key=str(uuid7())
+    )
+    assert refused(response) == (401, "SESSION_REQUIRED")
