@@ -1,0 +1,575 @@
+"""Claims: who gets to work on what, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+from uuid_utils.compat import uuid7
+
+from agents.entry import Entry
+from agents.models import Agent, MaintenanceInhibit, Session
+from agents.principals import Principal, identify
+from governance import clock
+from governance.errors import (
+    AdmissionClosed,
+    AdmissionDraining,
+    ApprovalRequired,
+    DispatcherEpochStale,
+    InvalidTransition,
+    LeaseHeldByAnother,
+    MaintenanceInhibited,
+    NotFound,
+    OutcomeUnknown,
+    PermissionDenied,
+    SessionNotApproved,
+    SessionRequired,
+    SessionSuperseded,
+    WrongOwner,
+)
+from jobs import transitions
+from jobs.models import Attempt, Job, Lease
+from jobs.transitions.claims import CLAIMABLE
+from tests.evidence import actions, facts, refused, untouched
+from tests.work import ANNA, Running, make_available, pass_time, trips
+
+ROUND_TRIPS_MAX = 4
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return a node of a plan with all below it."""
+    return [plan, *(node for part in plan.get("Plans", []) for node in nodes(part))]
+
+
+def close(agent: str) -> None:
+    generation = F("admission_generation") + 1
+    Agent.objects.filter(name=agent).update(admission="closed", admission_generation=generation)
+
+
+class TestAClaim:
+    def test_makes_an_attempt_a_lease_a_token_an_event_and_a_fact(
+        self, make_job: Any, worker: Entry
+    ) -> None:
+        job = make_job()
+
+        answer = transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+
+        job.refresh_from_db()
+        attempt, lease = Attempt.objects.get(job=job), Lease.objects.get(job=job)
+        assert (job.state, job.attempt, job.fencing_token, job.revision) == ("active", 1, 1, 2)
+        assert (attempt.number, attempt.fencing_token, attempt.worker_id) == (1, 1, "worker-1")
+        assert (lease.attempt, lease.fencing_token) == (1, 1)
+        assert lease.expires_at - lease.granted_at == timedelta(seconds=900)
+        assert actions(job) == ["job.queued", "job.claimed"]
+        assert facts(job)[-1] == (2, "dev.fencepost.job.claimed")
+        assert answer.outcome == "claimed"
+        assert answer.extra["fencing_token"] == 1
+        assert answer.extra["execution_digest"] == job.task.execution_digest
+        assert answer.extra["envelope"] == job.task.envelope
+        assert answer.extra["lease"]["ttl_seconds"] == 900
+        assert answer.extra["lease"]["heartbeat_interval_seconds"] == 60
+        assert answer.job["claimed_by"] == "worker-1"
+
+    def test_starts_the_attempts_own_deadline(self, make_job: Any, claim: Any) -> None:
+        held = claim(make_job(attempt_timeout_seconds=120))
+
+        attempt = Attempt.objects.get(job=held.job)
+        assert attempt.deadline_at == attempt.claimed_at + timedelta(seconds=120)
+
+    def test_pins_the_runtime_from_claim_else_session_else_type(
+        self, make_job: Any, hermes: Principal, session_of: Any, job_type: Any
+    ) -> None:
+        job_type(runtime="typed")
+        named, typed, sessions = make_job(), make_job(), make_job()
+        session = session_of(hermes, runtime="of-the-session")
+        implicit = Entry(hermes, "worker-1")
+        activated = Entry(hermes, session_id=session.session_id)
+
+        transitions.claim(
+            entry=activated, task_id=named.task_id, owner="hermes", runtime="asked-for"
+        )
+        transitions.claim(entry=activated, task_id=sessions.task_id, owner="hermes")
+        transitions.claim(entry=implicit, task_id=typed.task_id, owner="hermes")
+
+        runtimes = dict(Attempt.objects.values_list("job__task_id", "runtime"))
+        assert runtimes[named.task_id] == "asked-for"
+        assert runtimes[sessions.task_id] == "of-the-session"
+        assert runtimes[typed.task_id] == "typed"
+
+    def test_takes_no_more_than_four_round_trips_with_authentication(
+        self, make_job: Any, hermes_token: str
+    ) -> None:
+        identify(token=hermes_token)  # the first use in a minute also notes that it was used
+        entry = Entry(identify(token=hermes_token), "worker-1")
+        transitions.claim(entry=entry, task_id=make_job().task_id, owner="hermes")
+        job = make_job()
+
+        with CaptureQueriesContext(connection) as queries:
+            identify(token=hermes_token)
+            transitions.claim(entry=entry, task_id=job.task_id, owner="hermes")
+
+        assert trips(queries) <= ROUND_TRIPS_MAX
+
+    def test_hands_on_the_progress_of_the_attempt_before(
+        self, running: Any, worker: Entry, fail: Any
+    ) -> None:
+        held = running()
+        transitions.heartbeat(
+            principal=worker.principal, beats=[held.binding | {"progress": {"page": 7}}]
+        )
+        fail(held)
+        make_available(held.job)
+
+        answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+
+        assert (answer.extra["attempt"], answer.extra["fencing_token"]) == (2, 2)
+        assert answer.extra["previous_progress"] == {"page": 7}
+
+    def test_says_what_a_reviewer_wants_changed(self, delivered: Any, worker: Entry) -> None:
+        job = delivered()
+        transitions.review(
+            task_id=job.task_id, actor="user:anna", verdict="needs_rework", reason="Shorter."
+        )
+
+        answer = transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+
+        assert answer.extra["rework"] == {"reason": "Shorter.", "attempt": 1}
+
+
+class TestAClaimOfARunningJob:
+    def test_by_the_same_activated_session_returns_the_same_lease(
+        self, make_job: Any, hermes: Principal, session_of: Any
+    ) -> None:
+        job = make_job()
+        entry = Entry(hermes, session_id=session_of(hermes).session_id)
+        first = transitions.claim(entry=entry, task_id=job.task_id, owner="hermes")
+
+        with untouched(job):
+            second = transitions.claim(entry=entry, task_id=job.task_id, owner="hermes")
+
+        assert second.outcome == "already_running"
+        assert second.extra["fencing_token"] == first.extra["fencing_token"]
+        assert second.extra["lease"]["expires_at"] == first.extra["lease"]["expires_at"]
+
+    def test_by_the_same_worker_id_learns_that_it_runs_but_gets_no_token(
+        self, running: Any, worker: Entry
+    ) -> None:
+        held = running()
+
+        answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+
+        assert answer.outcome == "already_running"
+        assert "fencing_token" not in answer.extra
+        assert actions(held.job) == ["job.queued", "job.claimed"]
+
+    def test_by_another_worker_is_refused(self, running: Any, other_worker: Entry) -> None:
+        held = running()
+
+        with refused(LeaseHeldByAnother, held.job) as refusal:
+            transitions.claim(entry=other_worker, task_id=held.job.task_id, owner="hermes")
+
+        assert refusal.value.current["state"] == "active"
+        assert "fencing_token" not in refusal.value.current
+
+    def test_by_another_runtime_is_refused(
+        self, make_job: Any, hermes: Principal, session_of: Any
+    ) -> None:
+        job = make_job()
+        entry = Entry(hermes, session_id=session_of(hermes).session_id)
+        transitions.claim(entry=entry, task_id=job.task_id, owner="hermes", runtime="command")
+
+        with refused(LeaseHeldByAnother, job):
+            transitions.claim(entry=entry, task_id=job.task_id, owner="hermes", runtime="http")
+
+
+class TestAClaimIsRefused:
+    def test_for_another_agents_job(self, make_job: Any, stranger: Entry) -> None:
+        job = make_job()
+
+        with refused(WrongOwner, job):
+            transitions.claim(entry=stranger, task_id=job.task_id, owner="openclaw")
+
+    def test_in_another_agents_name(self, make_job: Any, worker: Entry) -> None:
+        job = make_job()
+
+        with refused(WrongOwner, job):
+            transitions.claim(entry=worker, task_id=job.task_id, owner="openclaw")
+
+    def test_for_a_task_that_is_not_there(self, world: None, worker: Entry) -> None:
+        with refused(NotFound):
+            transitions.claim(entry=worker, task_id="nothing", owner="hermes")
+
+    def test_of_a_submitter(self, make_job: Any, submitter: Principal) -> None:
+        job = make_job()
+
+        with refused(PermissionDenied, job):
+            transitions.claim(entry=Entry(submitter, "w"), task_id=job.task_id, owner="ops")
+
+    def test_of_a_disabled_agent(self, make_job: Any, worker: Entry) -> None:
+        job = make_job()
+        Agent.objects.filter(name="hermes").update(enabled=False)
+
+        with refused(PermissionDenied, job):
+            transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+
+    def test_of_a_held_job(self, make_job: Any, worker: Entry) -> None:
+        job = make_job(execution_approval_required=True)
+
+        with refused(InvalidTransition, job) as refusal:
+            transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+
+        assert refusal.value.current["state"] == "held"
+
+    def test_of_a_paused_job(self, make_job: Any, worker: Entry) -> None:
+        job = make_job()
+        transitions.pause(task_id=job.task_id, **ANNA)
+
+        with refused(InvalidTransition, job) as refusal:
+            transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+
+        assert refusal.value.current["paused"] is True
+
+    def test_before_the_job_is_available(self, make_job: Any, worker: Entry) -> None:
+        job = make_job(available_at=clock.now() + timedelta(seconds=100))
+
+        with refused(InvalidTransition, job) as refusal:
+            transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+
+        assert 90 < refusal.value.after_seconds <= 101
+
+    @pytest.mark.parametrize("state", ["failed", "stopped", "review_required", "escalated"])
+    def test_in_a_state_that_is_not_queued(
+        self, request: pytest.FixtureRequest, make_job: Any, worker: Entry, state: str
+    ) -> None:
+        made = {"failed": "failed", "review_required": "delivered", "escalated": "escalated"}
+        if state == "stopped":
+            job = make_job()
+            transitions.stop(task_id=job.task_id, **ANNA)
+        else:
+            job = request.getfixturevalue(made[state])()
+
+        with refused(InvalidTransition, job) as refusal:
+            transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+
+        assert refusal.value.current["state"] == state
+
+    def test_in_doubt(self, running: Any, worker: Entry, fail: Any) -> None:
+        held = running()
+        Job.objects.filter(pk=held.job.pk).update(unresolved_executions=1)
+        fail(held)
+
+        with refused(OutcomeUnknown, held.job) as refusal:
+            transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+
+        assert refusal.value.current["state"] == "in_doubt"
+
+    def test_a_completed_job_answers_its_result_instead(self, running: Any, worker: Entry) -> None:
+        held = running()
+        transitions.complete(entry=worker, completions=[held.binding | {"result": {"n": 1}}])
+
+        with untouched(held.job):
+            answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+
+        assert answer.outcome == "already_completed"
+        assert answer.job["result"] == {"n": 1}
+
+
+class TestAdmission:
+    @pytest.fixture(params=["claim", "claim_next"])
+    def attempt_to_claim(
+        self, request: pytest.FixtureRequest, make_job: Any, worker: Entry
+    ) -> tuple[Job, Callable[[], Any]]:
+        job = make_job()
+        if request.param == "claim":
+            return job, lambda: transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+        return job, lambda: transitions.claim_next(entry=worker, limit=1)
+
+    @pytest.mark.parametrize(
+        ("admission", "refusal"),
+        [("draining", AdmissionDraining), ("closed", AdmissionClosed)],
+    )
+    def test_a_draining_or_closed_agent_gets_no_claim(
+        self, attempt_to_claim: Any, admission: str, refusal: Any
+    ) -> None:
+        job, attempt = attempt_to_claim
+        Agent.objects.filter(name="hermes").update(admission=admission, admission_generation=4)
+
+        with refused(refusal, job) as caught:
+            attempt()
+
+        assert caught.value.current == {"admission": admission, "generation": 4}
+
+    @pytest.mark.parametrize("scope", ["agent", "fleet"])
+    def test_an_inhibit_grants_no_claim_and_names_its_end(
+        self, attempt_to_claim: Any, scope: str
+    ) -> None:
+        job, attempt = attempt_to_claim
+        now = clock.now()
+        MaintenanceInhibit.objects.create(
+            agent=Agent.objects.get(name="hermes") if scope == "agent" else None,
+            owner="user:anna",
+            reason="New disks.",
+            starts_at=now - timedelta(seconds=1),
+            ends_at=now + timedelta(seconds=300),
+        )
+
+        with refused(MaintenanceInhibited, job) as caught:
+            attempt()
+
+        assert (caught.value.status, caught.value.effect) == (503, "none")
+        assert 290 < caught.value.after_seconds <= 301
+
+    def test_an_inhibit_comes_before_admission(self, attempt_to_claim: Any) -> None:
+        job, attempt = attempt_to_claim
+        close("hermes")
+        MaintenanceInhibit.objects.create(
+            owner="user:anna", reason="New disks.", starts_at=clock.now()
+        )
+
+        with refused(MaintenanceInhibited, job):
+            attempt()
+
+    @pytest.mark.parametrize("over", ["lifted", "ended", "not begun", "of another agent"])
+    def test_an_inhibit_that_is_not_in_force_stops_nothing(
+        self, attempt_to_claim: Any, over: str
+    ) -> None:
+        job, attempt = attempt_to_claim
+        now, hour = clock.now(), timedelta(hours=1)
+        values: dict[str, Any] = {
+            "lifted": {"starts_at": now - hour, "lifted_at": now, "lifted_by": "user:anna"},
+            "ended": {"starts_at": now - 2 * hour, "ends_at": now - hour},
+            "not begun": {"starts_at": now + hour},
+            "of another agent": {
+                "starts_at": now - hour,
+                "agent": Agent.objects.get(name="openclaw"),
+            },
+        }[over]
+        MaintenanceInhibit.objects.create(owner="user:anna", reason="New disks.", **values)
+
+        attempt()
+
+        job.refresh_from_db()
+        assert job.state == "active"
+
+    def test_running_work_goes_on_while_the_agent_drains(self, running: Any, worker: Entry) -> None:
+        held = running()
+        close("hermes")
+
+        [beat] = transitions.heartbeat(principal=worker.principal, beats=[held.binding])
+        [done] = transitions.complete(entry=worker, completions=[held.binding])
+
+        assert beat["control"] == "drain"
+        assert done.outcome == "recorded"
+
+
+class TestASession:
+    def test_that_was_superseded_may_not_claim(
+        self, make_job: Any, hermes: Principal, session_of: Any
+    ) -> None:
+        job = make_job()
+        session = session_of(hermes, state="superseded", superseded_at=clock.now())
+
+        with refused(SessionSuperseded, job):
+            transitions.claim(
+                entry=Entry(hermes, session_id=session.session_id),
+                task_id=job.task_id,
+                owner="hermes",
+            )
+
+    def test_that_waits_for_its_approval_may_not_claim(
+        self, make_job: Any, hermes: Principal, session_of: Any
+    ) -> None:
+        job = make_job()
+        session = session_of(hermes, state="pending")
+
+        with refused(SessionNotApproved, job):
+            transitions.claim_next(entry=Entry(hermes, session_id=session.session_id), limit=1)
+
+    def test_of_another_agent_is_not_known(
+        self, make_job: Any, hermes: Principal, openclaw: Principal, session_of: Any
+    ) -> None:
+        job = make_job()
+        session = session_of(openclaw)
+
+        with refused(SessionRequired, job):
+            transitions.claim_next(entry=Entry(hermes, session_id=session.session_id), limit=1)
+
+    def test_of_an_older_epoch_may_not_claim(
+        self, make_job: Any, hermes: Principal, session_of: Any
+    ) -> None:
+        job = make_job()
+        session = session_of(hermes, dispatcher_epoch=uuid7())
+
+        with refused(DispatcherEpochStale, job) as refusal:
+            transitions.claim_next(entry=Entry(hermes, session_id=session.session_id), limit=1)
+
+        assert "dispatcher_epoch" in refusal.value.current
+
+    def test_that_names_an_older_epoch_may_not_claim(
+        self, make_job: Any, hermes: Principal, session_of: Any
+    ) -> None:
+        job = make_job()
+        session = session_of(hermes)
+        stale = Entry(hermes, session_id=session.session_id, epoch=uuid7())
+
+        with refused(DispatcherEpochStale, job):
+            transitions.claim_next(entry=stale, limit=1)
+
+    def test_comes_before_everything_that_concerns_the_job(
+        self, make_job: Any, openclaw: Principal, session_of: Any
+    ) -> None:
+        """Precedence: session, then whose job it is, then its state, then admission."""
+        job = make_job()
+        transitions.stop(task_id=job.task_id, **ANNA)
+        close("openclaw")
+        session = session_of(openclaw, state="superseded", superseded_at=clock.now())
+
+        with refused(SessionSuperseded, job):
+            superseded = Entry(openclaw, session_id=session.session_id)
+            transitions.claim(entry=superseded, task_id=job.task_id, owner="openclaw")
+        with refused(WrongOwner, job):
+            unnamed = Entry(openclaw, "claw-1")
+            transitions.claim(entry=unnamed, task_id=job.task_id, owner="openclaw")
+
+    def test_is_made_once_for_a_worker_id(self, make_job: Any, claim: Any) -> None:
+        claim(make_job())
+        claim(make_job())
+
+        assert Session.objects.filter(kind="implicit", worker_id="worker-1").count() == 1
+
+
+class TestClaimNext:
+    def test_takes_the_highest_priority_first_and_the_oldest_of_them(
+        self, make_job: Any, worker: Entry
+    ) -> None:
+        for task_id, priority in [
+            ("low", "low"),
+            ("normal-1", "normal"),
+            ("urgent", "urgent"),
+            ("normal-2", "normal"),
+            ("high", "high"),
+        ]:
+            make_job(task_id=task_id, priority=priority)
+
+        taken = [a.job["task_id"] for a in transitions.claim_next(entry=worker, limit=4)]
+
+        assert taken == ["urgent", "high", "normal-1", "normal-2"]
+        assert Lease.objects.count() == 4
+
+    def test_gives_each_job_its_own_attempt_and_token(self, make_job: Any, worker: Entry) -> None:
+        make_job(), make_job()
+
+        answers = transitions.claim_next(entry=worker, limit=10)
+
+        assert [a.extra["fencing_token"] for a in answers] == [1, 1]
+        assert [a.extra["envelope"]["payload"] for a in answers] == [
+            Job.objects.get(task_id=a.job["task_id"]).task.envelope["payload"] for a in answers
+        ]
+
+    def test_is_empty_when_there_is_nothing_to_do(self, world: None, worker: Entry) -> None:
+        assert transitions.claim_next(entry=worker, limit=5) == []
+
+    def test_passes_over_what_cannot_be_claimed(self, make_job: Any, worker: Entry) -> None:
+        paused, held = make_job(), make_job(execution_approval_required=True)
+        later = make_job(available_at=clock.now() + timedelta(hours=1))
+        foreign = make_job(task_type="rewrite")
+        transitions.pause(task_id=paused.task_id, **ANNA)
+
+        with untouched(paused, held, later, foreign):
+            assert transitions.claim_next(entry=worker, limit=5) == []
+
+    def test_takes_only_the_asked_types(self, make_job: Any, worker: Entry) -> None:
+        make_job(task_type="content_prep")
+        wanted = make_job(task_type="healthcheck")
+
+        answers = transitions.claim_next(entry=worker, limit=5, task_types=["healthcheck"])
+
+        assert [a.job["task_id"] for a in answers] == [wanted.task_id]
+
+    def test_puts_a_job_whose_approval_has_expired_back_on_hold(
+        self, make_job: Any, worker: Entry
+    ) -> None:
+        expired, fine = make_job(execution_approval_required=True), make_job()
+        transitions.approve(task_id=expired.task_id, **ANNA)
+        pass_time(expired, "approval_valid_until")
+
+        answers = transitions.claim_next(entry=worker, limit=5)
+
+        expired.refresh_from_db()
+        assert [a.job["task_id"] for a in answers] == [fine.task_id]
+        assert (expired.state, expired.attempt) == ("held", 0)
+        assert actions(expired)[-1] == "job.held"
+
+    def test_hands_on_progress_and_rework_too(self, running: Any, worker: Entry, fail: Any) -> None:
+        held = running()
+        fail(held, progress={"page": 3}, retryable=False)
+        transitions.rework(task_id=held.job.task_id, actor="user:anna", reason="Again.")
+
+        [answer] = transitions.claim_next(entry=worker, limit=1)
+
+        assert answer.extra["previous_progress"] == {"page": 3}
+        assert answer.extra["rework"] == {"reason": "Again.", "attempt": 1}
+
+    def test_takes_no_more_than_four_round_trips_with_authentication(
+        self, make_job: Any, hermes_token: str
+    ) -> None:
+        entry = Entry(identify(token=hermes_token), "worker-1")
+        make_job(), make_job(), make_job()
+        transitions.claim_next(entry=entry, limit=1)
+
+        with CaptureQueriesContext(connection) as queries:
+            identify(token=hermes_token)
+            transitions.claim_next(entry=entry, limit=2)
+
+        assert trips(queries) <= ROUND_TRIPS_MAX
+
+    def test_walks_the_claim_index_and_sorts_nothing_but_what_it_picked(
+        self, make_job: Any, hermes: Principal
+    ) -> None:
+        for number in range(20):
+            make_job(task_id=f"t-{number}", priority=("low", "normal", "high")[number % 3])
+        params = {"agent_id": hermes.id, "types": None, "limit": 10}
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute("SET LOCAL enable_bitmapscan = off")
+            cursor.execute(f"EXPLAIN (FORMAT JSON) {CLAIMABLE}", params)
+            [plan] = cursor.fetchone()[0]
+
+        picked = next(node for node in nodes(plan["Plan"]) if node.get("Subplan Name"))
+        walked = {node.get("Index Name") for node in nodes(picked)}
+        assert picked["Subplan Name"] == "CTE picked"
+        assert "job_claim_idx" in walked
+        assert not [node for node in nodes(picked) if "Sort" in node["Node Type"]]
+
+
+class TestAnApproval:
+    def test_that_has_expired_puts_the_claimed_job_back_on_hold(
+        self, make_job: Any, worker: Entry
+    ) -> None:
+        job = make_job(execution_approval_required=True)
+        transitions.approve(task_id=job.task_id, **ANNA)
+        pass_time(job, "approval_valid_until")
+
+        answer = transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
+
+        job.refresh_from_db()
+        assert type(answer) is ApprovalRequired
+        assert (job.state, job.attempt, job.approval_valid_until) == ("held", 0, None)
+        assert not Attempt.objects.filter(job=job).exists()
+
+    def test_covers_the_automatic_retries_until_it_ends(
+        self, make_job: Any, claim: Any, fail: Any
+    ) -> None:
+        job = make_job(execution_approval_required=True)
+        transitions.approve(task_id=job.task_id, **ANNA)
+        fail(claim(job))
+        make_available(job)
+
+        second: Running = claim(job)
+
+        assert second.attempt == 2
