@@ -189,7 +189,7 @@ def judge(work: Work, held: Held, asked: dict[str, Any], sha: str) -> bool:
     """
     number, token = asked.get("attempt"), asked.get("fencing_token")
     if number is None or token is None:
-        number, token = implied_attempt(work, held)
+        number, token = implied_attempt(work, held, worker_id=asked.get("worker_id"))
     attempt = held.attempts.get(number)
     known = attempt is not None and attempt.fencing_token == token
     if known and attempt is not None and attempt.ended_at is not None:
@@ -219,8 +219,11 @@ def check_token(held: Held, number: int, token: int) -> None:
         )
 
 
-def implied_attempt(work: Work, held: Held) -> tuple[int, int]:
-    """Return attempt and token of a write that names neither, where only one can be meant."""
+def implied_attempt(work: Work, held: Held, *, worker_id: str | None = None) -> tuple[int, int]:
+    """Return attempt and token of a write that names neither, where only one can be meant.
+
+    :param worker_id: whom an item of a batch names; default the caller.
+    """
     attempt, caller = held.last_attempt, work.caller
     if (
         attempt is None
@@ -228,7 +231,7 @@ def implied_attempt(work: Work, held: Held) -> tuple[int, int]:
         or caller.activated
         or held.job.attempt != 1
         or attempt.claim_answers != 1
-        or attempt.worker_id != caller.worker_id
+        or attempt.worker_id != (worker_id or caller.worker_id)
     ):
         raise FencingTokenRequired()
     return attempt.number, attempt.fencing_token
