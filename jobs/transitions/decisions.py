@@ -365,6 +365,9 @@ def _extend(
     job.revision += 1
     if job.risk_tier == "high":
         job.asked_again_by = actor
+    if job.risk_tier == "high" and job.state == State.ACTIVE:
+        # The running attempt goes on; the next one finds the approval ended.
+        job.approval_valid_until = work.now
     if job.risk_tier == "high" and job.state == State.QUEUED:
         job.approval_valid_until = None
         work.move(held, State.HELD, action="job.held", actor=actor, reason=reason)
