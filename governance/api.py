@@ -134,11 +134,11 @@ class WorkerView(APIView):
     """A path of the API. Subclasses declare `calls` and define `get` and `post`."""
 
     calls: ClassVar[Mapping[str, Call]] = {}
-    http_method_names: ClassVar[list[str]] = ["get", "head", "post", "put", "delete"]
-    permission_classes: ClassVar[list[Any]] = []
-    throttle_classes: ClassVar[list[Any]] = []
-    parser_classes: ClassVar[list[Any]] = []
-    renderer_classes: ClassVar[list[Any]] = []
+    http_method_names = ["get", "head", "post", "put", "delete"]
+    permission_classes = ()
+    throttle_classes = ()
+    parser_classes = ()
+    renderer_classes = ()
     schema = ProblemSchema()
 
     @property
@@ -146,6 +146,11 @@ class WorkerView(APIView):
         """The call that the request makes, or None where the path does not know the method."""
         method = (self.request.method or "").lower()
         return self.calls.get("get" if method == "head" else method)
+
+    @property
+    def principal(self) -> Any:
+        """Who calls: the `Principal` that authentication found."""
+        return self.request.user
 
     def get_exception_handler(self) -> Callable[..., HttpResponse | None]:
         # Not left to a setting: whatever the project configures, a view of the API fails as one.
@@ -161,13 +166,13 @@ class WorkerView(APIView):
         if call is None:
             raise drf.MethodNotAllowed(request.method or "")
         if call.scopes:
-            self._authorize(request, call)
+            self._authorize(call)
         self._name_in_logs(request)
         check_protocol(request.headers.get("Fencepost-Protocol", ""))
         self._check_query(request, call)
 
-    def _authorize(self, request: Request, call: Call) -> None:
-        principal = request.user
+    def _authorize(self, call: Call) -> None:
+        principal = self.principal
         if not getattr(principal, "scopes", None):
             if getattr(principal, "is_authenticated", False):
                 raise PermissionDenied("The credential has no scope.")
@@ -181,7 +186,7 @@ class WorkerView(APIView):
         if trace := _TRACEPARENT.fullmatch(request.headers.get("traceparent", "")):
             names |= {"trace_id": trace[1], "parent_span_id": trace[2]}
         if self.call is not None and self.call.scopes:
-            names["principal"] = request.user.text
+            names["principal"] = self.principal.text
         structlog.contextvars.bind_contextvars(**names)
 
     @staticmethod
@@ -343,7 +348,7 @@ class WorkerView(APIView):
             path=self.kwargs,
             canonical=canonical(self.body),
         )
-        return Key(self.request.user.text, call.operation, key, digest)
+        return Key(self.principal.text, call.operation, key, digest)
 
     def page(
         self, queryset: Any, render: Callable[[list[Any]], list[Any]], *, ordering: str = "-id"
@@ -354,7 +359,7 @@ class WorkerView(APIView):
         """
         pages = KeysetPage()
         pages.ordering = ordering
-        rows = pages.paginate_queryset(queryset, self.request, view=self)
+        rows: list[Any] | None = pages.paginate_queryset(queryset, self.request, view=self)
         body = {
             "results": render(rows or []),
             "next": pages.get_next_link(),

@@ -14,14 +14,13 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
 from django.db.utils import OperationalError
 
-from governance import audit, clock, sql
+from governance import audit, sql
 from governance.errors import (
     Contention,
     DomainError,
@@ -29,7 +28,6 @@ from governance.errors import (
     IdempotencyKeyExpired,
     IdempotencyKeyReused,
 )
-from governance.models.idempotency import IdempotencyRecord
 
 FULL_ANSWER_DAYS = 7
 TOMBSTONE_DAYS = 30
@@ -38,6 +36,18 @@ TRIES_MAX = 3
 LOCK_CLASS = 2
 #: SQLSTATEs after which the whole transaction may be tried again: it has done nothing.
 RETRIED_STATES = frozenset({"40001", "40P01", "55P03"})
+
+TAKE = "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s)) AS taken"
+FIND = (
+    "SELECT digest, status, headers::text, body FROM governance_idempotencyrecord"
+    " WHERE principal = %s AND operation = %s AND key = %s"
+)
+KEEP = """
+INSERT INTO governance_idempotencyrecord
+       (principal, operation, key, digest, status, headers, body, created_at, expires_at)
+SELECT %s, %s, %s, %s, %s, %s::jsonb, %s, n.now, n.now + make_interval(days => %s)
+  FROM (SELECT clock_timestamp() AS now) n
+"""
 
 
 @dataclass(frozen=True)
@@ -87,7 +97,8 @@ def once(
 
     `gate` is evaluated in the transaction before a stored answer is given: who is no longer
     allowed to act gets no replay either.  A refusal rolls back what `run` wrote; it is kept as
-    the key's answer, and returned as one, where repeating it could never help.
+    the key's answer, and returned as one, where repeating it could never help.  Without key and
+    gate the one move of `run` is the transaction.
 
     :raises DomainError: what `gate` or `run` refuse otherwise; `IdempotencyInFlight`,
         `IdempotencyKeyReused`, `IdempotencyKeyExpired`; `Contention` after bounded tries.
@@ -105,66 +116,76 @@ def once(
 
 
 def _once(run: Callable[[], Answer], key: Key | None, gate: Callable[[], None] | None) -> Answer:
+    if key is None and gate is None:
+        return run()  # one move, which is a transaction by itself
+    judged = False
+    try:
+        with sql.transaction_of_one_move():
+            found = _take(key) if key is not None else None
+            if gate is not None:
+                gate()
+            if found is not None and key is not None:
+                return _replay(found, key)
+            judged = True
+            answer = run()
+            if key is not None and answer.recorded:
+                _keep(key, answer)
+        return answer
+    except DomainError as error:
+        if key is None or not judged or not error.stored:
+            raise
+        return _keep_refusal(
+            key, Answer(error.status, error.as_problem(instance=audit.request_urn()))
+        )
+
+
+def _keep_refusal(key: Key, answer: Answer) -> Answer:
+    """Keep a refusal whose transaction is undone; give what a rival was answered meanwhile."""
     with transaction.atomic(durable=True):
-        if key is not None:
-            _take(key)
-        if gate is not None:
-            gate()
-        if key is None:
-            return run()
-        if (stored := _stored(key)) is not None:
-            return stored
-        try:
-            with transaction.atomic():
-                answer = run()
-        except DomainError as error:
-            if not error.stored:
-                raise
-            answer = Answer(error.status, error.as_problem(instance=audit.request_urn()))
-        if answer.recorded:
-            _keep(key, answer)
+        if (found := _take(key)) is not None:
+            return _replay(found, key)
+        _keep(key, answer)
     return answer
 
 
-def _take(key: Key) -> None:
-    """Hold the key until the end of the transaction, or refuse at once: nobody waits."""
-    name = f"{key.principal}|{key.operation}|{key.key}"
-    [[row]] = sql.together(
-        sql.Statement(
-            "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s)) AS taken",
-            (LOCK_CLASS, name),
-        )
+def _take(key: Key) -> sql.Row | None:
+    """Hold the key until the end of the transaction and return its record, if there is one.
+
+    :raises IdempotencyInFlight: somebody else holds it; nobody waits.
+    """
+    # The record is read in the statement after the lock, so that what its last holder committed
+    # is seen. Index: idempotency_key_once.
+    [[lock], records] = sql.together(
+        sql.Statement(TAKE, (LOCK_CLASS, f"{key.principal}|{key.operation}|{key.key}")),
+        sql.Statement(FIND, (key.principal, key.operation, key.key)),
     )
-    if not row["taken"]:
+    if not lock["taken"]:
         raise IdempotencyInFlight(after_seconds=1)
+    return records[0] if records else None
 
 
-def _stored(key: Key) -> Answer | None:
-    found = IdempotencyRecord.objects.filter(
-        principal=key.principal, operation=key.operation, key=key.key
-    ).first()
-    if found is None:
-        return None
-    if bytes(found.digest) != key.digest:
+def _replay(found: sql.Row, key: Key) -> Answer:
+    if bytes(found["digest"]) != key.digest:
         raise IdempotencyKeyReused()
-    if found.body is None:
+    if found["body"] is None:
         raise IdempotencyKeyExpired("The answer of this key is no longer kept.")
-    return Answer(found.status, bytes(found.body), dict(found.headers), replayed=True)
+    return Answer(
+        found["status"], bytes(found["body"]), json.loads(found["headers"]), replayed=True
+    )
 
 
 def _keep(key: Key, answer: Answer) -> None:
-    now = clock.now()
-    IdempotencyRecord(
-        principal=key.principal,
-        operation=key.operation,
-        key=key.key,
-        digest=key.digest,
-        status=answer.status,
-        headers=answer.headers,
-        body=answer.content,
-        created_at=now,
-        expires_at=now + timedelta(days=TOMBSTONE_DAYS),
-    ).save(force_insert=True)
+    row = (
+        key.principal,
+        key.operation,
+        key.key,
+        key.digest,
+        answer.status,
+        json.dumps(answer.headers),
+        answer.content,
+        TOMBSTONE_DAYS,
+    )
+    sql.together(sql.Statement(KEEP, row))
 
 
 def check_age(key: UUID, *, now_ms: int) -> None:

@@ -15,11 +15,11 @@ PROBLEM_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
 
 _UUID = {"type": "string", "format": "uuid"}
-_HEADERS = {
+_HEADERS: dict[str, tuple[str, dict[str, str] | None]] = {
     "Request-Id": ("Names the request in logs and events; made when absent, and echoed.", None),
     "Fencepost-Protocol": ("Version of the protocol that the caller speaks.", None),
 }
-_SESSION_HEADERS = {
+_SESSION_HEADERS: dict[str, tuple[str, dict[str, str] | None]] = {
     "Fencepost-Session": ("The activated session of the caller.", _UUID),
     "Fencepost-Epoch": ("The dispatcher epoch that the caller knows.", _UUID),
 }
@@ -52,14 +52,16 @@ class Problem(serializers.Serializer):
     effect = serializers.ChoiceField(choices=EFFECTS)
     retry = RetryOut()
     current = serializers.DictField(help_text="what the caller should have had")
-    errors = FaultOut(many=True)
+    errors = FaultOut(many=True)  # type: ignore[assignment]
 
 
 class ProblemSchema(AutoSchema):
     """Describes a `WorkerView` from its `calls`."""
 
     def _call(self) -> Any:
-        return self.view.calls.get(self.method.lower())
+        return self.view.calls.get(  # type: ignore[attr-defined]
+            self.method.lower()
+        )
 
     def is_excluded(self) -> bool:
         return self._call() is None
@@ -74,7 +76,7 @@ class ProblemSchema(AutoSchema):
         handler = getattr(self.view, self.method.lower())
         return _first_line(handler.__doc__ or type(self.view).__doc__).rstrip(".")
 
-    def get_description(self) -> str:
+    def get_description(self) -> str:  # type: ignore[override]
         handler = getattr(self.view, self.method.lower())
         return (handler.__doc__ or "").partition("\n")[2].strip()
 
@@ -98,7 +100,7 @@ class ProblemSchema(AutoSchema):
         # Lists are objects here, with their page beside them.
         return False
 
-    def get_override_parameters(self) -> list[OpenApiParameter]:
+    def get_override_parameters(self) -> list[Any]:
         call = self._call()
         headers = dict(_HEADERS)
         if call.sessions:
@@ -175,7 +177,7 @@ def _first_line(text: str | None) -> str:
 
 
 def _parameter(
-    name: str, location: str, text: str, schema: dict[str, Any] | None = None
+    name: str, location: Any, text: str, schema: dict[str, Any] | None = None
 ) -> OpenApiParameter:
     return OpenApiParameter(
         name, schema or {"type": "string"}, location, description=text, required=False

@@ -113,7 +113,7 @@ class Shape(serializers.Serializer):
         try:
             value = super().to_internal_value(data)
         except serializers.ValidationError as error:
-            faults = dict(error.detail)
+            faults = dict(error.detail)  # type: ignore[arg-type]
         if isinstance(data, Mapping):
             for name in data.keys() - self.fields.keys():
                 faults[name] = [self.error_messages["unknown"]]

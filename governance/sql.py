@@ -9,19 +9,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from contextlib import nullcontext
-from functools import lru_cache
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import psycopg
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import AutoField, JSONField, Model
 from django.db.utils import DatabaseErrorWrapper
 from psycopg.rows import dict_row
 
 Row = dict[str, Any]
 M = TypeVar("M", bound=Model)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Whether the open transaction is there for one move, which then needs no savepoint of its own.
+_for_one_move: ContextVar[bool] = ContextVar("for_one_move", default=False)
 
 
 class Statement(NamedTuple):
@@ -29,6 +35,34 @@ class Statement(NamedTuple):
 
     sql: str
     params: Sequence[Any] | dict[str, Any] = ()
+
+
+@contextmanager
+def transaction_of_one_move() -> Iterator[None]:
+    """Open a durable transaction for one move: what the move raises undoes all of it."""
+    with transaction.atomic(durable=True):
+        token = _for_one_move.set(True)
+        try:
+            yield
+        finally:
+            _for_one_move.reset(token)
+
+
+def move(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a hot move: all or nothing, as `transaction.atomic`, with fewer round trips.
+
+    In a `transaction_of_one_move` it is that transaction; anywhere else it opens one, or a
+    savepoint.  Two round trips less for each request that has an idempotency key.
+    """
+
+    @wraps(function)
+    def whole(*args: P.args, **kwargs: P.kwargs) -> R:
+        if _for_one_move.get():
+            return function(*args, **kwargs)
+        with transaction.atomic():
+            return function(*args, **kwargs)
+
+    return whole
 
 
 def together(*statements: Statement) -> list[list[Row]]:

@@ -74,7 +74,7 @@ class EnvelopeIn(Shape):
     """A task envelope; contract section 1."""
 
     task_id = TaskId()
-    source = Text(max_length=60)
+    source = Text(max_length=60)  # type: ignore[assignment]
     title = Text(min_length=5, max_length=200)
     goal = Text(min_length=10, max_length=4000)
     task_type = Text(max_length=60)
@@ -241,7 +241,7 @@ class JobOut(serializers.Serializer):
     task_type = serializers.CharField()
     risk_tier = serializers.ChoiceField(choices=RISK_TIERS)
     priority = serializers.ChoiceField(choices=Priority.labels)
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]
     title = serializers.CharField()
     goal = serializers.CharField()
     inputs = serializers.DictField()

@@ -13,6 +13,7 @@ from django.http import HttpResponse
 from rest_framework.request import Request
 
 from agents.entry import Entry, enter
+from agents.principals import Principal
 from governance import audit, sql
 from governance.api import Call, WorkerView, etag, respond
 from governance.errors import (
@@ -80,7 +81,7 @@ class AgentView(WorkerView):
     def entry(self, worker_id: str | None = None) -> Entry:
         """Return who calls, as the request says it."""
         session_id, epoch = self.session_headers()
-        return Entry(self.request.user, worker_id or "", session_id, epoch)
+        return Entry(self.principal, worker_id or "", session_id, epoch)
 
     def named_entry(self, body: dict[str, Any]) -> Entry:
         """Return who calls, where a lease is asked for: it must be somebody.
@@ -141,7 +142,7 @@ class Jobs(WorkerView):
 
     def get(self, request: Request) -> HttpResponse:
         """List one's own jobs, newest first."""
-        jobs = self.filtered(visible_jobs(request)).only("pk")
+        jobs = self.filtered(visible_jobs(self.principal)).only("pk")
         return self.page(jobs, job_views)
 
     def post(self, request: Request) -> HttpResponse:
@@ -150,7 +151,7 @@ class Jobs(WorkerView):
 
         def run() -> Answer:
             [outcome] = transitions.intake(
-                principal=request.user, envelopes=[envelope], announce=wakeups.announce
+                principal=self.principal, envelopes=[envelope], announce=wakeups.announce
             )
             if isinstance(outcome, DomainError):
                 raise outcome
@@ -188,7 +189,7 @@ class JobsBatch(WorkerView):
             good = [item for item in items if not isinstance(item, DomainError)]
             outcomes = (
                 transitions.intake(
-                    principal=request.user, envelopes=good, announce=wakeups.announce
+                    principal=self.principal, envelopes=good, announce=wakeups.announce
                 )
                 if good
                 else []
@@ -207,7 +208,7 @@ class JobDetail(WorkerView):
 
     def get(self, request: Request, task_id: str) -> HttpResponse:
         """Read a job; its ETag is its revision."""
-        job, view = queries.read_job(principal=request.user, task_id=task_id)
+        job, view = queries.read_job(principal=self.principal, task_id=task_id)
         return respond(Answer(200, view, {"ETag": etag(job.revision)}))
 
 
@@ -225,7 +226,7 @@ class JobEvents(WorkerView):
 
     def get(self, request: Request, task_id: str) -> HttpResponse:
         """List the audit events of a job, oldest first."""
-        job, _ = queries.read_job(principal=request.user, task_id=task_id)
+        job, _ = queries.read_job(principal=self.principal, task_id=task_id)
         events = AuditEvent.objects.filter(subject=job.audit_subject)
         return self.page(events, event_views, ordering="seq")
 
@@ -287,7 +288,7 @@ class Claims(AgentView):
         """
         key = self.key
         body = self.read(shapes.ClaimsIn)
-        if body.get("owner") and body["owner"] != request.user.name:
+        if body.get("owner") and body["owner"] != self.principal.name:
             raise WrongOwner("owner must be the agent of the credential.")
         entry = self.named_entry(body)
 
@@ -350,7 +351,7 @@ class Heartbeat(AgentView):
         good = [item for item in items if not isinstance(item, DomainError)]
         outcomes = (
             transitions.heartbeat(
-                principal=request.user, beats=good, session_id=session_id, epoch=epoch
+                principal=self.principal, beats=good, session_id=session_id, epoch=epoch
             )
             if good
             else []
@@ -474,8 +475,25 @@ class EscalateJob(AgentView):
         return self.move(entry, run, task_id=task_id)
 
 
-class ReflectOnJob(AgentView):
+class _Reflecting(AgentView):
     """What a worker learnt."""
+
+    def reflect(self, task_id: str, body: dict[str, Any]) -> HttpResponse:
+        """Append the reflection that `body` holds to the job of `task_id`."""
+        check_authority(body)
+        entry = self.entry(body.pop("worker_id", None))
+        coordinates = {
+            name: body.pop(name, None) for name in ("attempt", "fencing_token", "sequence_number")
+        }
+
+        def run() -> Outcome:
+            return transitions.reflect(entry=entry, task_id=task_id, content=body, **coordinates)
+
+        return self.move(entry, run, task_id=task_id)
+
+
+class ReflectOnJob(_Reflecting):
+    """What a worker learnt on a job."""
 
     calls: ClassVar = {
         "post": Call(
@@ -492,21 +510,8 @@ class ReflectOnJob(AgentView):
         """Append a reflection; the server gives the number when there is none."""
         return self.reflect(task_id, self.read(shapes.ReflectionIn))
 
-    def reflect(self, task_id: str, body: dict[str, Any]) -> HttpResponse:
-        """Append the reflection that `body` holds to the job of `task_id`."""
-        check_authority(body)
-        entry = self.entry(body.pop("worker_id", None))
-        coordinates = {
-            name: body.pop(name, None) for name in ("attempt", "fencing_token", "sequence_number")
-        }
 
-        def run() -> Outcome:
-            return transitions.reflect(entry=entry, task_id=task_id, content=body, **coordinates)
-
-        return self.move(entry, run, task_id=task_id)
-
-
-class HermesReflections(ReflectOnJob):
+class HermesReflections(_Reflecting):
     """The older path of reflections."""
 
     calls: ClassVar = {
@@ -540,11 +545,11 @@ class Skills(WorkerView):
 
     def get(self, request: Request) -> HttpResponse:
         """List the agent's skills for a type and a context, the most trusted first."""
-        if request.user.kind != "agent":
+        if self.principal.kind != "agent":
             raise NotFound("Only agents have skills.")
         asked = request.query_params
         found = skills.find_skills(
-            agent_id=request.user.id,
+            agent_id=self.principal.id,
             task_type=asked.get("task_type", ""),
             context_type=asked.get("context_type", ""),
             min_confidence=number(asked.get("min_confidence", "0"), "min_confidence", 0, 1),
@@ -625,12 +630,12 @@ class ControlJob(WorkerView):
         """Stop, pause or resume one's own job, if it is as the caller saw it."""
         body = self.read(shapes.ControlIn)
         # Whose job it is never changes, so that it may be judged before the lock.
-        queries.read_job(principal=request.user, task_id=task_id)
+        queries.read_job(principal=self.principal, task_id=task_id)
 
         def run() -> Answer:
             outcome = self.MOVES[body["action"]](
                 task_id=task_id,
-                actor=request.user.text,
+                actor=self.principal.text,
                 reason=body["reason"],
                 expected_revision=body["expected_task_revision"],
             )
@@ -640,9 +645,8 @@ class ControlJob(WorkerView):
         return self.once(run)
 
 
-def visible_jobs(request: Request) -> Any:
+def visible_jobs(principal: Principal) -> Any:
     """Return the jobs that the caller may see: those of its agent, or those that it submitted."""
-    principal = request.user
     if principal.kind == "agent":
         return Job.objects.filter(agent_id=principal.id)
     return Job.objects.filter(submitted_by=principal.text)

@@ -21,6 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 import psycopg
 from django.conf import settings
@@ -210,7 +211,7 @@ def _threads() -> int:
     return int(getattr(settings, "WEB_THREADS", THREADS_DEFAULT))
 
 
-def _connection_parameters() -> dict[str, object]:
+def _connection_parameters() -> dict[str, Any]:
     """Return what Django connects with: a connection of our own, beside any pool."""
     wanted = connection.get_connection_params()
     for name in ("cursor_factory", "context", "prepare_threshold"):

@@ -6,8 +6,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from agents.entry import Caller, Entry, enter
 from governance import sql
 from governance.errors import (
@@ -73,7 +71,7 @@ READ_REWORK = (
 )
 
 
-@transaction.atomic
+@sql.move
 def claim(
     *,
     entry: Entry,
@@ -116,7 +114,7 @@ def claim(
     return Outcome("claimed", held.view(), extra=extra)
 
 
-@transaction.atomic
+@sql.move
 def claim_next(
     *,
     entry: Entry,

@@ -76,7 +76,7 @@ class _Read:
     known: dict[str, sql.Row]
 
 
-@transaction.atomic
+@sql.move
 def intake(
     *,
     principal: Principal,

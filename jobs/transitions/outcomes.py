@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.db import transaction
-
 from agents.entry import Entry
+from governance import sql
 from governance.errors import (
     DomainError,
     FencingTokenRequired,
@@ -237,7 +236,7 @@ def implied_attempt(work: Work, held: Held, *, worker_id: str | None = None) -> 
     return attempt.number, attempt.fencing_token
 
 
-@transaction.atomic
+@sql.move
 def _record(
     entry: Entry,
     asked: list[dict[str, Any]],

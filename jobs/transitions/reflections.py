@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db import transaction
-
 from agents.entry import Entry
+from governance import sql
 from governance.errors import ReflectionConflict
 from jobs.models import Reflection
 from jobs.transitions.outcomes import check_token, implied_attempt
@@ -24,7 +23,7 @@ FIELDS = (
 )
 
 
-@transaction.atomic
+@sql.move
 def reflect(
     *,
     entry: Entry,

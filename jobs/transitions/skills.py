@@ -9,8 +9,6 @@ import hashlib
 import json
 from typing import Any
 
-from django.db import transaction
-
 from agents.entry import Caller, Entry, enter
 from agents.models import Agent
 from governance import audit, sql
@@ -56,7 +54,7 @@ def confidence(*, occurrences: int, successes: int, failures: int) -> float:
     return (for_it + 1) / (for_it + failures + 2)
 
 
-@transaction.atomic
+@sql.move
 def extract_skills(
     *,
     entry: Entry,
@@ -128,7 +126,7 @@ def extract_skills(
     }
 
 
-@transaction.atomic
+@sql.move
 def rate_skill(*, entry: Entry, skill_id: int, success: bool, note: str = "") -> dict[str, Any]:
     """Record how a skill of the caller's agent served, and what that makes of its confidence.
 

@@ -11,13 +11,17 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
+
+from django.db import transaction
 
 from agents.entry import Caller, Entry, enter
 from governance import audit, outbox, sql
 from governance.digests import canonical
 from governance.errors import DomainError, InvalidArgument, NotFound, WrongOwner
 from governance.models import AuditEvent, Fact
+from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
 from jobs.queries import job_view
@@ -287,6 +291,17 @@ class Work:
             statements += [sql.insert(self._events), sql.insert(self._facts)]
         if statements:
             sql.together(*statements)
+        self._announce()
+
+    def _announce(self) -> None:
+        """Wake the workers whose jobs can be claimed now, once that is committed."""
+        ready = {
+            job.agent_id
+            for job in self._jobs.values()
+            if job.state == State.QUEUED and not job.paused and job.available_at <= self.now
+        }
+        for agent_id in ready:
+            transaction.on_commit(partial(wakeups.announce, agent_id), robust=True)
 
 
 def lock(
