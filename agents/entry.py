@@ -36,7 +36,8 @@ LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 # session_one_implicit_per_worker, session_id; inhibit_open_idx.
 _READ_CALLER = """
 SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.approve_cells, a.admission,
-       a.admission_generation, a.max_risk_tier, f.dispatcher_epoch, s.id AS session_pk, s.session_id, s.kind, s.state,
+       a.admission_generation, a.max_risk_tier, f.dispatcher_epoch,
+       s.id AS session_pk, s.session_id, s.kind, s.state,
        s.worker_id, s.runtime, s.generation, s.dispatcher_epoch AS session_epoch,
        i.id AS inhibit_id, i.reason AS inhibit_reason, i.owner AS inhibit_owner,
        i.ends_at AS inhibit_ends_at, clock_timestamp() AS now

@@ -19,6 +19,7 @@ VERBS: dict[str, str] = {
     "set_admission": "Can open, drain and close an agent",
     "inhibit_fleet": "Can set and lift a maintenance inhibit",
     "switch_runtime": "Can switch the runtime of an agent",
+    "configure_agent": "Can change the settings of an agent",
     "approve_cell": "Can approve a cell of an agent",
     "manage_credentials": "Can create, rotate and revoke credentials",
     "rotate_epoch": "Can rotate the dispatcher epoch",

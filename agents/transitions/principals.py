@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
+
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
+from agents import barrier
 from agents.models import Agent, RiskTier, Submitter
+from agents.reasons import required
 from governance import audit, clock
-from governance.errors import NotFound
+from governance.errors import InvalidArgument, NotFound
+
+STALE_SECONDS_MAX = 86_400
 
 
 @transaction.atomic
@@ -28,6 +34,53 @@ def register_agent(
             reason=reason,
             after={"max_risk_tier": str(max_risk_tier)},
         )
+    return agent
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an operator may change of an agent; None leaves a setting as it is.
+
+    `fresh_seconds` and `stale_seconds`: ages of the last heartbeat at which it is late and stale.
+    """
+
+    enabled: bool | None = None
+    expected: bool | None = None
+    approve_cells: bool | None = None
+    max_risk_tier: str | None = None
+    fresh_seconds: int | None = None
+    stale_seconds: int | None = None
+
+
+@transaction.atomic
+def configure_agent(*, name: str, actor: str, reason: str, settings: Settings) -> Agent:
+    """Change settings of an agent; from its commit on no worker acts under the old ones.
+
+    :raises NotFound: there is no such agent.
+    :raises InvalidArgument: there is nothing to change, or it makes no sense.
+    """
+    reason = required(reason)
+    [agent] = barrier.hold([name])
+    asked = {key: value for key, value in asdict(settings).items() if value is not None}
+    before = {key: getattr(agent, key) for key in asked}
+    if before == asked:
+        raise InvalidArgument("Nothing would change.")
+    for key, value in asked.items():
+        setattr(agent, key, value)
+    if agent.max_risk_tier not in RiskTier.values:
+        raise InvalidArgument("There is no such risk tier.")
+    if not 1 <= agent.fresh_seconds <= agent.stale_seconds <= STALE_SECONDS_MAX:
+        raise InvalidArgument("An agent is late before it is stale, and stale within a day.")
+    agent.save(update_fields=sorted(asked))
+    audit.record(
+        agent,
+        action="agent.configured",
+        actor=actor,
+        at=clock.now(),
+        reason=reason,
+        before=before,
+        after=asked,
+    )
     return agent
 
 
