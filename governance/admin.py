@@ -6,7 +6,7 @@ import json
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -18,7 +18,7 @@ from governance.console import registry, wording
 from governance.console.admins import OperatorAdmin
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.registry import INBOX_COUNT_MAX, Section
-from governance.models import AuditEvent, BulkRun, Fact, IdempotencyRecord
+from governance.models import AuditEvent, BulkRun, Fact, IdempotencyRecord, StreamHold
 
 #: Facts that wait are counted no further than this.
 WAITING_FACTS_MAX = 10_000
@@ -121,11 +121,11 @@ class FactAdmin(PlainPage):
     list_filter = (Since,)
     export_columns = (
         "fact_id", "principal", "stream", "sequence", "type", "content_sha256", "recorded_at",
-        "relayed", "published_at", "tries", "last_error",
+        "relayed", "published_at", "delivered_to",
     )  # fmt: skip
     page_fields = (
         "fact_id", "principal", "stream", "sequence", "type", "data", "content_sha256",
-        "receipt_id", "recorded_at", "relayed", "published_at", "tries", "last_error", "parked_at",
+        "receipt_id", "recorded_at", "relayed", "published_at", "delivered_to",
     )  # fmt: skip
     search_help_text = "A task id, a stream as it is written (job:…), or a receipt id's beginning"
 
@@ -136,7 +136,8 @@ class FactAdmin(PlainPage):
         return queryset.filter(pk__in=pks) if pks else super().search(queryset, term)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Fact]:
-        return super().get_queryset(request).defer("data")
+        parked = StreamHold.objects.filter(stream=OuterRef("stream")).exclude(parked_at=None)
+        return super().get_queryset(request).defer("data").annotate(parked=Exists(parked))
 
     @admin.display(description="recorded (UTC)")
     def when(self, row: Fact) -> str:
@@ -148,7 +149,7 @@ class FactAdmin(PlainPage):
             return "evidence, kept here"
         if row.published_at:
             return "confirmed by the broker"
-        return "parked" if row.parked_at else "waits"
+        return "parked" if getattr(row, "parked", False) else "waits"
 
 
 @admin.register(IdempotencyRecord)

@@ -98,9 +98,15 @@ def sign(payload: Mapping[str, Any], *, payload_type: str = EXECUTION_TYPE) -> d
     }
 
 
-def verify(envelope: Mapping[str, Any], *, payload_type: str = EXECUTION_TYPE) -> bytes:
+def verify(
+    envelope: Mapping[str, Any],
+    *,
+    payload_type: str = EXECUTION_TYPE,
+    trusted: Mapping[str, Any] | None = None,
+) -> bytes:
     """Return the payload bytes of an envelope that a key of ours, active or retired, signed.
 
+    :param trusted: a document of public keys, as `public_keys` returns it, to go by instead.
     :raises EnvelopeInvalid: it does not verify, or is of another type.
     """
     body = payload_of(envelope)
@@ -109,7 +115,8 @@ def verify(envelope: Mapping[str, Any], *, payload_type: str = EXECUTION_TYPE) -
     signatures = envelope.get("signatures")
     if not isinstance(signatures, list) or len(signatures) > SIGNATURES_MAX:
         raise EnvelopeInvalid(f"an envelope has 1 to {SIGNATURES_MAX} signatures")
-    keys = {entry["keyid"]: entry["keyval"]["public"] for entry in public_keys()["keys"]}
+    document = public_keys() if trusted is None else trusted
+    keys = {entry["keyid"]: entry["keyval"]["public"] for entry in document["keys"]}
     signed = pre_authentication(payload_type, body)
     for signature in signatures:
         if not isinstance(signature, Mapping):

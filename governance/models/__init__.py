@@ -13,7 +13,7 @@ from governance.models.console import (
     EventMinuteCursor,
     SavedView,
 )
-from governance.models.facts import Fact
+from governance.models.facts import Fact, FactSink, FactStream, Pulse, StreamHold
 from governance.models.idempotency import IdempotencyRecord
 
 __all__ = [
@@ -26,6 +26,10 @@ __all__ = [
     "EventMinute",
     "EventMinuteCursor",
     "Fact",
+    "FactSink",
+    "FactStream",
     "IdempotencyRecord",
+    "Pulse",
     "SavedView",
+    "StreamHold",
 ]

@@ -32,7 +32,15 @@ class IdempotencyRecord(models.Model):
                 name="idempotency_final_answers_only",
             ),
         ]
-        indexes = [models.Index(fields=["created_at"], name="idempotency_age_idx")]
+        indexes = [
+            models.Index(fields=["created_at"], name="idempotency_age_idx"),
+            # Retention drops the bodies first: only those that still have one.
+            models.Index(
+                fields=["created_at"],
+                name="idempotency_body_age_idx",
+                condition=models.Q(body__isnull=False),
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.operation} {self.key}"
