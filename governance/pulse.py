@@ -1,0 +1,13 @@
+"""The pulse of background processes: a row that says when each last finished a round."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from governance import clock
+from governance.models.facts import Pulse
+
+
+def beat(name: str, **details: Any) -> None:
+    """Note that the process of that name has just finished a round."""
+    Pulse.objects.update_or_create(name=name, defaults={"at": clock.now(), "details": details})

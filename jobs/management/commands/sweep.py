@@ -1,0 +1,125 @@
+"""End what has run out, again and again; prune and seal from time to time."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from typing import Any
+
+import structlog
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import InterfaceError, OperationalError, connection
+
+from governance import pulse, retention, sealing
+from jobs import transitions
+
+log = structlog.get_logger(__name__)
+
+INTERVAL_SECONDS = 2.0
+PRUNE_SECONDS = 3600.0
+SEAL_SECONDS = 60.0
+#: Batches of each kind that one round prunes; more is left to the next.
+PRUNE_ROUNDS_MAX = 100
+AWAY_SECONDS_MAX = 30.0
+
+
+class Command(BaseCommand):
+    help = (
+        "End leases, attempts, queue waits and jobs whose time has run out; drop what is past "
+        "its retention; seal the audit trail. Any number may run. SIGTERM finishes the batch."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--once", action="store_true", help="one round of everything, then end")
+        parser.add_argument("--interval", type=float, default=INTERVAL_SECONDS, help="seconds")
+        parser.add_argument("--batch-size", type=int, default=transitions.sweeping.SWEEP_LIMIT)
+        parser.add_argument(
+            "--seal-interval", type=float, default=SEAL_SECONDS, help="seconds; 0: never"
+        )
+        parser.add_argument(
+            "--prune-interval", type=float, default=PRUNE_SECONDS, help="seconds; 0: never"
+        )
+        parser.add_argument("--json", action="store_true", help="with --once: print the counts")
+
+    def handle(self, **options: Any) -> None:
+        self.stop = threading.Event()
+        self.options = options
+        if options["once"]:
+            self._once()
+        else:
+            self._run()
+
+    def _once(self) -> None:
+        ended, failed = self._sweep()
+        pruned = retention.prune() if self.options["prune_interval"] else retention.Pruned()
+        sealed = self._seal() if self.options["seal_interval"] else 0
+        if self.options["json"]:
+            counts = {"ended": ended, "failed": failed, "pruned": vars(pruned), "sealed": sealed}
+            self.stdout.write(json.dumps(counts))
+        else:
+            total = sum(ended.values())
+            self.stdout.write(
+                self.style.SUCCESS(f"{total} ended, {pruned} removed, {sealed} checkpoints.")
+            )
+        if failed:
+            raise SystemExit(f"{len(failed)} jobs could not be handled: {', '.join(failed)}")
+
+    def _run(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop.set())
+        self.stdout.write("Sweeping.")
+        self._due = {"prune": 0.0, "seal": 0.0}
+        failures = 0
+        while not self.stop.is_set():
+            try:
+                self._round()
+                failures = 0
+                self.stop.wait(self.options["interval"])
+            except (OperationalError, InterfaceError) as error:
+                failures += 1
+                log.warning("sweep.database_away", error=str(error))
+                connection.close()
+                self.stop.wait(min(AWAY_SECONDS_MAX, 2.0 ** min(failures, 10)))
+        self.stdout.write("Stopped.")
+
+    def _round(self) -> None:
+        self._sweep()
+        if self._is_due("prune") and not self.stop.is_set():
+            retention.prune(rounds_max=PRUNE_ROUNDS_MAX)
+        if self._is_due("seal") and not self.stop.is_set():
+            self._seal()
+
+    def _is_due(self, chore: str) -> bool:
+        interval = self.options[f"{chore}_interval"]
+        if not interval or time.monotonic() < self._due[chore]:
+            return False
+        self._due[chore] = time.monotonic() + interval
+        return True
+
+    def _sweep(self) -> tuple[dict[str, int], dict[str, str]]:
+        """Sweep until a batch is not full; a row that fails is left out, named and told."""
+        ended: dict[str, int] = {}
+        failed: dict[str, str] = {}
+        limit = self.options["batch_size"]
+        while not self.stop.is_set():
+            report = transitions.sweep(limit=limit)
+            failed |= report.failed
+            for what, count in report.ended.items():
+                ended[what] = ended.get(what, 0) + count
+            if report.total:
+                told = ", ".join(f"{count} {what}" for what, count in report.ended.items())
+                self.stdout.write(f"ended: {told}")
+            # A batch that ended nothing has met only rows that others hold, or that fail.
+            if report.found < limit or not report.total:
+                break
+        pulse.beat("sweeper", ended=sum(ended.values()), failed=sorted(failed))
+        return ended, failed
+
+    def _seal(self) -> int:
+        sealed = 0
+        while not self.stop.is_set() and (row := sealing.seal()):
+            sealed += 1
+            log.info("audit.sealed", number=row.number, chains=row.leaf_count)
+        return sealed
