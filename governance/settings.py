@@ -246,5 +246,23 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": env.str("FENCEPOST_LOG_LEVEL", default="INFO")},
     # Django's own line per refused request adds nothing to the one of django_structlog.
-    "loggers": {"django.request": {"level": "ERROR"}, "django.server": {"level": "ERROR"}},
+    "loggers": {
+        "django.request": {"level": "ERROR"},
+        "django.server": {"level": "ERROR"},
+        # The relay tells what became of its connection, once.
+        "pika": {"level": "CRITICAL"},
+    },
 }
+
+# ---- where facts go; without a sink they wait, and the console says so -----------------------
+
+BROKER_URL = env.str("BROKER_URL", default="")
+BROKER_EXCHANGE = env.str("BROKER_EXCHANGE", default="fencepost.facts")
+#: A durable queue that is declared and bound to everything; empty: the consumers bind their own.
+BROKER_QUEUE = env.str("BROKER_QUEUE", default="fencepost.facts")
+#: `quorum` on a cluster of three brokers or more; it cannot be changed once the queue is there.
+BROKER_QUEUE_TYPE = env.str("BROKER_QUEUE_TYPE", default="classic")
+BROKER_CONFIRM_TIMEOUT_SECONDS = env.int("BROKER_CONFIRM_TIMEOUT_SECONDS", default=30)
+WEBHOOK_URL = env.str("WEBHOOK_URL", default="")
+WEBHOOK_SECRET = env.str("WEBHOOK_SECRET", default="")
+WEBHOOK_TIMEOUT_SECONDS = env.int("WEBHOOK_TIMEOUT_SECONDS", default=10)
