@@ -20,13 +20,17 @@ from uuid_utils.compat import uuid7
 from agents.runtime import durable
 from agents.runtime.adapters import RuntimeAdapter
 from agents.runtime.adapters.command import CommandAdapter, ProgramMissing
+from agents.runtime.adapters.http import SILENCE_TIMEOUT_SECONDS, Endpoint, HttpAdapter
+from agents.runtime.adapters.openai import OpenAIAdapter
 from agents.runtime.claim import ClaimUnreadable
 from agents.runtime.client import ControlPlane, Session
 from agents.runtime.envelopes import KeyRing, read_keys
 from agents.runtime.exchange import ExternalAgentExchange
-from agents.runtime.executor import ExternalAgentExecutor
+from agents.runtime.executor import Authority, ExternalAgentExecutor
+from agents.runtime.governed import ControlPlaneAuthority, ModelNeeds
 from agents.runtime.journal import Journal
 from agents.runtime.loop import NotAuthorized, Plan, Worker
+from agents.runtime.session import ActivatedSession
 from agents.runtime.workspace import Workspaces
 
 log = logging.getLogger("agents.runtime")
@@ -48,7 +52,7 @@ def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--token", default=os.environ.get("FENCEPOST_TOKEN", ""), help="or FENCEPOST_TOKEN")
     add("--token-file", type=Path, help="read again when the control plane rejects the token")
     add("--agent", required=True)
-    add("--runtime", choices=["command"], default="command")
+    add("--runtime", choices=["command", "http", "openai"], default="command")
     add("--data", type=Path, required=True, help="folder for the journal, workspaces, artifacts")
     add("--worker-id", default="", help="by default made once and kept in the data folder")
     add("--lease-seconds", type=int, default=900)
@@ -59,6 +63,14 @@ def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--max-jobs", type=int, help="end after so many jobs")
     add("--drain-seconds", type=float, default=60.0, help="what running jobs get after SIGTERM")
     add("--trusted-keys", type=Path, help="trust the keys in this file and no others")
+    add("--cell-id", default="", help="activate a session of this cell; governed work always does")
+    add("--governed", action="store_true", help="ask for a permit before a program is run, too")
+    add("--mode", choices=["mock", "live"], default="mock", help="of governed executions")
+    add("--endpoint", default="", help="http: the agent's address; openai: the chat completions'")
+    add("--api-key-file", type=Path, help="key of the endpoint, read for each request")
+    add("--silence-seconds", type=float, default=SILENCE_TIMEOUT_SECONDS)
+    add("--max-output-tokens", type=int, default=1024)
+    add("--no-stream", action="store_true", help="openai: ask for the answer in one piece")
     add("program", nargs="*", help="after --: the program of the command runtime")
     return parser.parse_args(argv)
 
@@ -97,13 +109,11 @@ def build(asked: argparse.Namespace) -> Worker:
         raise Unusable("one of --token and --token-file is needed")
     if asked.concurrency < 1:
         raise Unusable("--concurrency must be at least 1")
-    worker_id = asked.worker_id or _kept_worker_id(data, asked.agent)
-    session = Session(worker_id=worker_id, token=asked.token, token_file=asked.token_file)
-    plane = ControlPlane(url=asked.url, session=session)
+    plane = ControlPlane(url=asked.url, session=_session(asked, data=data))
     return Worker(
         plane=plane,
         journal=Journal(data / "journal"),
-        adapter=_adapter(asked, data=data),
+        adapter=_adapter(asked, data=data, plane=plane),
         keys=KeyRing(plane=plane, pinned=_pinned_keys(asked.trusted_keys)),
         plan=Plan(
             agent=asked.agent,
@@ -117,9 +127,52 @@ def build(asked: argparse.Namespace) -> Worker:
     )
 
 
-def _adapter(asked: argparse.Namespace, *, data: Path) -> RuntimeAdapter:
-    executor = ExternalAgentExecutor(exchange=ExternalAgentExchange(data / "exchange"))
-    return CommandAdapter(executor=executor, workspaces=Workspaces(data), program=asked.program)
+def _session(asked: argparse.Namespace, *, data: Path) -> Session:
+    worker_id = asked.worker_id or _kept_worker_id(data, asked.agent)
+    if not asked.cell_id and not _is_governed(asked):
+        return Session(worker_id=worker_id, token=asked.token, token_file=asked.token_file)
+    return ActivatedSession(
+        worker_id=worker_id,
+        agent=asked.agent,
+        cell_id=asked.cell_id or worker_id,
+        runtime=asked.runtime,
+        path=data / "session.json",
+        token=asked.token,
+        token_file=asked.token_file,
+    )
+
+
+def _is_governed(asked: argparse.Namespace) -> bool:
+    """Whether effects need permits: those that leave this machine always do."""
+    return asked.governed or asked.runtime != "command"
+
+
+def _adapter(asked: argparse.Namespace, *, data: Path, plane: ControlPlane) -> RuntimeAdapter:
+    executor = ExternalAgentExecutor(
+        exchange=ExternalAgentExchange(data / "exchange"), authority=_authority(asked, plane=plane)
+    )
+    if asked.runtime == "command":
+        return CommandAdapter(executor=executor, workspaces=Workspaces(data), program=asked.program)
+    if not asked.endpoint:
+        raise Unusable(f"the {asked.runtime} runtime needs --endpoint")
+    endpoint = Endpoint(
+        url=asked.endpoint, key_file=asked.api_key_file, silence_s=asked.silence_seconds
+    )
+    if asked.runtime == "http":
+        return HttpAdapter(executor=executor, endpoint=endpoint)
+    return OpenAIAdapter(
+        executor=executor,
+        endpoint=endpoint,
+        max_output_tokens=asked.max_output_tokens,
+        stream=not asked.no_stream,
+    )
+
+
+def _authority(asked: argparse.Namespace, *, plane: ControlPlane) -> Authority | None:
+    if not _is_governed(asked):
+        return None
+    needs = ModelNeeds(asked.max_output_tokens) if asked.runtime == "openai" else None
+    return ControlPlaneAuthority(plane=plane, mode=asked.mode, model_needs=needs)
 
 
 def _pinned_keys(path: Path | None) -> dict[str, Ed25519PublicKey] | None:

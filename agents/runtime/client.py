@@ -140,18 +140,36 @@ class Session:
         """Return the headers that say who calls."""
         return {"Authorization": f"Bearer {self._token}"}
 
-    def reauthenticate(self) -> bool:
-        """Try to become somebody again after a 401; return whether anything changed."""
-        if self._token_file is None:
+    def open(self, plane: "ControlPlane", *, wait: Callable[[float], bool]) -> None:
+        """Become somebody; an implicit session is one by calling.
+
+        :raises Refused: the control plane does not let us.
+        :raises GaveUp: `wait` said so.
+        """
+        return None
+
+    def mend(
+        self,
+        plane: "ControlPlane",
+        problem: Problem,
+        *,
+        sent_with: dict[str, str],
+        wait: Callable[[float], bool],
+    ) -> bool:
+        """Try to become somebody again after a refusal; return whether to send the call again.
+
+        Only the call is repeated, with its identity; never the work that it is about.
+
+        :param sent_with: the headers under which the call was refused.
+        """
+        if problem.reason != "UNAUTHENTICATED" or self._token_file is None:
             return False
         with self._lock:
             try:
-                fresh = self._token_file.read_text().strip()
+                self._token = self._token_file.read_text().strip()
             except OSError:
-                return False
-            changed = fresh != self._token
-            self._token = fresh
-        return changed
+                log.warning("the token file cannot be read")
+            return self.headers()["Authorization"] != sent_with["Authorization"]
 
 
 class ControlPlane:
@@ -173,15 +191,22 @@ class ControlPlane:
         """Close the connections."""
         self._http.close()
 
-    def send(self, call: Call, *, timeout_s: float = ANSWER_TIMEOUT_SECONDS) -> Answer:
+    def send(
+        self,
+        call: Call,
+        *,
+        timeout_s: float = ANSWER_TIMEOUT_SECONDS,
+        sent_with: dict[str, str] | None = None,
+    ) -> Answer:
         """Send the call once and return its answer.
 
         :param timeout_s: seconds of silence after which no answer is expected any more.
+        :param sent_with: the headers that say who calls; by default the session's.
         :raises Refused: the control plane refused it.
         :raises Unreachable: no answer came.
         """
         asked_at = steady_now()
-        headers = self.session.headers()
+        headers = dict(self.session.headers() if sent_with is None else sent_with)
         if call.key is not None:
             headers["Idempotency-Key"] = call.key
         content = None
@@ -210,22 +235,24 @@ class ControlPlane:
         :raises Refused: the refusal is one that sending again does not mend.
         :raises GaveUp: `wait` said so.
         """
-        failures, first_asked_at, reauthenticated = 0, steady_now(), False
+        failures, first_asked_at, mended = 0, steady_now(), set[str]()
         while True:
+            sent_with = self.session.headers()
             try:
-                answer = self.send(call, timeout_s=timeout_s)
+                answer = self.send(call, timeout_s=timeout_s, sent_with=sent_with)
                 return Answer(answer.status, answer.body, answer.replayed, first_asked_at)
             except Unreachable as error:
                 after = 0.0
                 log.warning("no answer, will send the same again: %s", error)
             except Refused as error:
-                if error.problem.code == "UNAUTHENTICATED" and not reauthenticated:
-                    reauthenticated = True
-                    if self.session.reauthenticate():
+                problem = error.problem
+                if problem.reason not in mended:
+                    mended.add(problem.reason)
+                    if self.session.mend(self, problem, sent_with=sent_with, wait=wait):
                         continue
-                if not error.problem.transient:
+                if not problem.transient:
                     raise
-                after = error.problem.after_seconds or 0.0
+                after = problem.after_seconds or 0.0
                 log.warning("refused for now: %s", error)
             failures += 1
             delay = min(MAX_WAIT_SECONDS, after) + retry_delay_s(failures)

@@ -5,7 +5,15 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from agents.runtime.client import Answer, Call, ControlPlane, Refused, Unreachable
+from agents.runtime.client import (
+    Answer,
+    Call,
+    ControlPlane,
+    GaveUp,
+    Problem,
+    Refused,
+    Unreachable,
+)
 from agents.runtime.lease import MIN_INTERVAL_SECONDS, Ended, Lease
 from agents.runtime.timing import retry_delay_s, steady_now
 
@@ -75,18 +83,20 @@ class Keeper:
         if not asked:
             return True
         body = {"leases": [_beat_of(lease) for lease in asked]}
+        sent_with = self._plane.session.headers()
         timeout_s = max(MIN_INTERVAL_SECONDS, min(lease.interval_seconds for lease in asked))
         try:
             answer = self._plane.send(
-                Call("POST", "/v1/leases/heartbeat", body), timeout_s=timeout_s
+                Call("POST", "/v1/leases/heartbeat", body),
+                timeout_s=timeout_s,
+                sent_with=sent_with,
             )
         except Unreachable as error:
             log.warning("heartbeat without an answer: %s", error)
             return False
         except Refused as error:
-            if error.problem.code == "UNAUTHENTICATED":
-                self._plane.session.reauthenticate()
             log.warning("heartbeat refused: %s", error)
+            self._refused(asked, error.problem, sent_with=sent_with)
             return False
         self._apply(asked, answer)
         return True
@@ -110,6 +120,19 @@ class Keeper:
                 ttl_seconds=_number(result.get("ttl_seconds"), 0.0),
                 control=str(control),
             )
+
+    def _refused(self, leases: list[Lease], problem: Problem, *, sent_with: dict[str, str]) -> None:
+        if problem.reason in LOST_REASONS:
+            for lease in leases:
+                lease.end(Ended.LOST)
+            return
+        try:
+            # No waiting here: the next beat tries again.
+            self._plane.session.mend(
+                self._plane, problem, sent_with=sent_with, wait=lambda seconds: False
+            )
+        except (Refused, GaveUp) as error:
+            log.warning("the session could not be mended: %s", error)
 
     def _refuse(self, lease: Lease, problem: dict[str, Any]) -> None:
         reason = problem.get("reason", "")

@@ -27,7 +27,9 @@ POLL_GRACE_SECONDS = 15.0
 IDLE_SECONDS = 1.0
 MAX_IDLE_SECONDS = 60.0
 #: Refusals of a claim that an operator's act ends: come back later, with a new request.
-CLOSED_REASONS = frozenset({"ADMISSION_DRAINING", "ADMISSION_CLOSED", "MAINTENANCE_INHIBITED"})
+CLOSED_REASONS = frozenset(
+    {"ADMISSION_DRAINING", "ADMISSION_CLOSED", "MAINTENANCE_INHIBITED", "SESSION_NOT_APPROVED"}
+)
 
 
 class NotAuthorized(Exception):
@@ -90,6 +92,12 @@ class Worker:
 
         :raises NotAuthorized: the control plane refuses our claims for good.
         """
+        try:
+            self._plane.session.open(self._plane, wait=self._patience)
+        except GaveUp:
+            return
+        except Refused as error:
+            raise NotAuthorized(str(error)) from error
         self._keeper.start()
         pool = ThreadPoolExecutor(self._plan.concurrency, thread_name_prefix="job")
         try:

@@ -13,8 +13,6 @@ class RuntimeAdapter(ABC):
     """One runtime. `runtime` is its name in claims, and a part of every external request id."""
 
     runtime: ClassVar[str]
-    #: Whether the control plane's leave is needed before the effect: it touches the outside.
-    governed: bool = True
 
     def __init__(self, *, executor: ExternalAgentExecutor) -> None:
         self._executor = executor

@@ -67,11 +67,9 @@ class CommandAdapter(RuntimeAdapter):
         executor: ExternalAgentExecutor,
         workspaces: Workspaces,
         program: Sequence[str],
-        governed: bool = False,
         stop_grace_s: float = STOP_GRACE_SECONDS,
     ) -> None:
         super().__init__(executor=executor)
-        self.governed = governed
         self._workspaces = workspaces
         self._program = resolved_program(program)
         self._stop_grace_s = stop_grace_s

@@ -77,6 +77,16 @@ def problem(status: int, code: str, reason: str, rule: str, **over: Any) -> dict
     }
 
 
+class QuietServer(ThreadingHTTPServer):
+    """A server whose clients may be killed in the middle of an answer."""
+
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class ScriptedPlane:
     """Jobs, leases and recorded outcomes in memory, over real HTTP."""
 
@@ -106,8 +116,7 @@ class ScriptedPlane:
             def log_message(self, *args: Any) -> None:
                 pass
 
-        self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-        self.server.daemon_threads = True
+        self.server = QuietServer(("127.0.0.1", port), Handler)
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
 
