@@ -5,7 +5,7 @@ import os
 import sys
 
 #: Commands that need no database, or see to it themselves.
-WITHOUT_DATABASE = {"up", "test", "help", "version", "--help", "--version", "check"}
+WITHOUT_DATABASE = {"test", "help", "version", "--help", "--version", "check"}
 
 
 def main() -> None:
@@ -14,16 +14,20 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "governance.settings")
     from governance import embedded
 
+    server = None
     try:
         embedded.usable(embedded.data_folder())
         command = sys.argv[1] if len(sys.argv) > 1 else "help"
         if command not in WITHOUT_DATABASE:
-            embedded.provide()
+            server = embedded.provide()
         from django.core.management import execute_from_command_line
 
         execute_from_command_line(sys.argv)
     except embedded.EmbeddedError as error:
         sys.exit(f"fencepost: {error}")
+    finally:
+        if server is not None:
+            server.release()
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 `FENCEPOST_ALLOWED_HOSTS`     further host names, comma-separated
 `FENCEPOST_SECRET_KEY`        instead of the key in the data folder
 `FENCEPOST_POOL_MAX`          database connections per process; 0 opens one per thread
+`FENCEPOST_METRICS_TOKEN`     bearer token of `/metrics`, which else answers this machine only
 `FENCEPOST_STATEMENT_TIMEOUT_MS`, `FENCEPOST_LOG_LEVEL`, `FENCEPOST_DEBUG`
 """
 
@@ -91,6 +92,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
+    "governance.metrics.RequestMetrics",
     "governance.middleware.RequestIdentity",
     "governance.middleware.ApiProblems",
     "django.middleware.security.SecurityMiddleware",
@@ -199,6 +201,9 @@ CLIENT_CERTIFICATE_HEADER = env.str("FENCEPOST_CLIENT_CERT_HEADER", default="")
 #: Bytes of a request body; lists and nesting are bounded where they are read.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 
+#: What Prometheus sends as bearer token; without one, only this machine is told.
+METRICS_TOKEN = env.str("FENCEPOST_METRICS_TOKEN", default="")
+
 # ---- static files ----------------------------------------------------------------------------
 
 STATIC_URL = "static/"
@@ -251,6 +256,7 @@ LOGGING = {
         "django.server": {"level": "ERROR"},
         # The relay tells what became of its connection, once.
         "pika": {"level": "CRITICAL"},
+        "httpx": {"level": "WARNING"},
     },
 }
 

@@ -7,6 +7,9 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents import workload
+        from governance import metrics
+        from jobs.metrics import gauges
         from jobs.workload import JobsWorkload
 
         workload.provide(JobsWorkload())
+        metrics.register(gauges)

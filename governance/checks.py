@@ -1,0 +1,61 @@
+"""What must not be deployed: refused when a command or a server starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.db import DatabaseError
+
+from governance import public
+
+LOOPBACK = {"127.0.0.1", "localhost", "::1", "testserver"}
+
+
+@register
+def each_move_is_its_own_transaction(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    if not settings.DATABASES["default"].get("ATOMIC_REQUESTS"):
+        return []
+    return [
+        Error(
+            "ATOMIC_REQUESTS is on: a refusal could not be stored as its answer.",
+            id="governance.E001",
+        )
+    ]
+
+
+@register(Tags.security)
+def nobody_is_reached_in_the_clear(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    address = urlsplit(settings.PUBLIC_URL)
+    if address.scheme == "https" or address.hostname in LOOPBACK:
+        return []
+    return [
+        Error(
+            f"FENCEPOST_URL is {settings.PUBLIC_URL}: tokens and sessions would cross the network "
+            "in the clear.",
+            hint="Serve TLS, here or in a proxy, and give the https address.",
+            id="governance.E002",
+        )
+    ]
+
+
+@register(Tags.database)
+def every_trigger_is_in_force(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    try:
+        missing = public.missing_triggers() if databases else set()
+    except DatabaseError:
+        return []  # readiness tells it; a check is not the place
+    return [
+        Error(f"The trigger {name} is missing or disabled.", id="governance.E003")
+        for name in sorted(missing)
+    ]

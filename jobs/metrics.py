@@ -1,0 +1,62 @@
+"""What Prometheus is told of jobs: how many in which state, what waits, what was claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.db import connection, transaction
+from prometheus_client import Counter
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+CLAIMS = Counter("fencepost_claims", "Leases granted.", ["agent"])
+HEARTBEATS = Counter("fencepost_heartbeats", "Leases renewed.", ["agent"])
+EXPIRIES = Counter("fencepost_expiries", "Leases that the sweeper ended.", [])
+#: A scrape may take this long at the database, whatever the size of the history.
+SCRAPE_TIMEOUT_MS = 3000
+
+# No locks. Counts unfinished and finished jobs alike, from `job_by_agent_idx` or the table.
+JOBS = """
+SELECT a.name, j.state, count(*) FROM jobs_job j JOIN agents_agent a ON a.id = j.agent_id
+ GROUP BY a.name, j.state
+"""
+# No locks. `job_claim_idx` once per agent and priority; each stops at its first row.
+OLDEST = """
+SELECT a.name, coalesce(extract(epoch FROM clock_timestamp() - min(o.available_at)), 0)
+  FROM agents_agent a
+ CROSS JOIN (VALUES (0), (1), (2), (3)) AS r(priority)
+  LEFT JOIN LATERAL (
+       SELECT j.available_at FROM jobs_job j
+        WHERE j.agent_id = a.id AND j.state = 'queued' AND NOT j.paused
+          AND j.priority = r.priority AND j.available_at <= clock_timestamp()
+        ORDER BY j.available_at LIMIT 1) o ON true
+ GROUP BY a.name
+"""
+LEASES = """
+SELECT a.name, count(l.job_id) FROM agents_agent a
+  LEFT JOIN jobs_job j ON j.agent_id = a.id AND j.state = 'active'
+  LEFT JOIN jobs_lease l ON l.job_id = j.id AND l.expires_at > clock_timestamp()
+ GROUP BY a.name
+"""
+GAUGES = (
+    ("fencepost_oldest_claimable_seconds", "Age of the oldest claimable job.", ["agent"], OLDEST),
+    ("fencepost_live_leases", "Leases that have not expired.", ["agent"], LEASES),
+    # The one that grows with the history is the last: should it time out, the others are told.
+    ("fencepost_jobs", "Jobs by state.", ["agent", "state"], JOBS),
+)
+
+
+def gauges() -> Iterable[Metric]:
+    """Read the gauges from the database, each in a transaction of its own."""
+    for name, text, labels, query in GAUGES:
+        family = GaugeMetricFamily(name, text, labels=labels)
+        for *values, number in _rows(query):
+            family.add_metric(values, float(number))
+        yield family
+
+
+def _rows(query: str) -> list[tuple[Any, ...]]:
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = {SCRAPE_TIMEOUT_MS}")
+        cursor.execute(query)
+        return cursor.fetchall()
