@@ -19,7 +19,7 @@ import httpx
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.core.management import call_command, get_commands
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, NotSupportedError, connection
 from django.urls import NoReverseMatch, reverse
@@ -203,7 +203,7 @@ class Run:
         with self.console.status("Starting the service ..."):
             self.until_it_answers()
             children.start("sweeper", [python, "manage.py", "sweep"])
-            if os.environ.get("BROKER_URL") and "relay" in get_commands():
+            if settings.BROKER_URL or settings.WEBHOOK_URL:
                 children.start("relay", [python, "manage.py", "relay"])
             for agent in AGENTS if workers else ():
                 children.start(f"worker-{agent}", self.worker_command(agent))
