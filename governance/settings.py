@@ -188,6 +188,9 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Governed job control plane for AI-agent workers: the worker API.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": "/v1",
+    # Enumerations stay where they are used: no names are made up for them.
+    "POSTPROCESSING_HOOKS": [],
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
