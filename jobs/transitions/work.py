@@ -25,6 +25,7 @@ from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
 from jobs.queries import job_view
+from jobs.transitions.authority import end_authority
 
 State = Job.State
 
@@ -59,6 +60,7 @@ ENDING = (
     "result_pointer",
     "progress",
     "claim_answers",
+    "governed",
 )
 
 # What a job is answered with and judged by; none of it but the job itself ever changes, so that
@@ -146,6 +148,8 @@ class Work:
         self._jobs: dict[int, Job] = {}
         self._ended: dict[int, Attempt] = {}
         self._dropped: list[int] = []
+        #: Jobs whose governed attempt has ended: what it may still do ends with it.
+        self.disarmed: list[Held] = []
         self._events: list[AuditEvent] = []
         self._facts: list[Fact] = []
         self._fresh: list[Any] = []
@@ -251,6 +255,8 @@ class Work:
             self._dropped.append(held.job.pk)
             held.lease = None
         self.touch_attempt(attempt)
+        if attempt.governed:
+            self.disarmed.append(held)
         return attempt
 
     def end_escalation(self, held: Held, *, actor: str, reason: str) -> None:
@@ -291,6 +297,8 @@ class Work:
             statements += [sql.insert(self._events), sql.insert(self._facts)]
         if statements:
             sql.together(*statements)
+        for held in self.disarmed:
+            end_authority(job=held.job, now=self.now)
         self._announce()
 
     def _announce(self) -> None:
