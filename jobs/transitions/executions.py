@@ -16,6 +16,7 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
+from agents.principals import Principal
 from governance import digests, ledger
 from governance.errors import (
     BindingMismatch,
@@ -40,6 +41,7 @@ from jobs.models import (
     Execution,
     ExecutionEvidence,
     ExecutionMode,
+    Job,
     LiveAuthorization,
     Permit,
     Reconciliation,
@@ -404,31 +406,48 @@ def reconcile(
     return Outcome(verdict, held.view())
 
 
-def read_execution(*, agent_id: int | None, external_request_id: str) -> dict[str, Any]:
+def read_execution(*, principal: Principal, external_request_id: str) -> dict[str, Any]:
     """Return an execution with its permit, reservations and evidence.
 
-    :raises NotFound: there is none, or it is another agent's.
+    :raises NotFound: there is none, or it is not one of the principal's jobs'.
     """
     execution = (
         Execution.objects.select_related("permit", "job")
         .filter(external_request_id=external_request_id)
         .first()
     )
-    if execution is None or agent_id not in (None, execution.job.agent_id):
+    if execution is None or not _visible(principal, execution.job):
         raise NotFound("There is no execution of that id.")
-    evidence = execution.evidence.order_by("id").values(
-        "given_by", "given_at", "attempt", "outcome", "content_sha256"
-    )
-    reconciled = execution.reconciliations.order_by("id").values(
-        "verdict", "decided_by", "decided_at", "reason"
-    )
     return {
         **execution_view(execution, now=None),
         "permit_id": str(execution.permit.permit_id),
         "reservations": ledger.reservations_of(external_request_id=external_request_id),
-        "evidence": list(evidence),
-        "reconciliations": list(reconciled),
+        "evidence": [
+            {
+                "given_by": said.given_by,
+                "given_at": instant(said.given_at),
+                "attempt": said.attempt,
+                "outcome": said.outcome,
+                "content_sha256": said.content_sha256,
+            }
+            for said in execution.evidence.order_by("id")
+        ],
+        "reconciliations": [
+            {
+                "verdict": decided.verdict,
+                "decided_by": decided.decided_by,
+                "decided_at": instant(decided.decided_at),
+                "reason": decided.reason,
+            }
+            for decided in execution.reconciliations.order_by("id")
+        ],
     }
+
+
+def _visible(principal: Principal, job: Job) -> bool:
+    if principal.kind == "agent":
+        return job.agent_id == principal.id
+    return job.submitted_by == principal.text
 
 
 def permit_view(issued: Permit, *, now: datetime) -> dict[str, Any]:
