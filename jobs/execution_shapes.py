@@ -53,7 +53,9 @@ class RouteIn(BindingIn):
     route_request_id = Text(max_length=REQUEST_ID_CHARS_MAX)
     estimated_input_tokens = Whole(min_value=0, max_value=TOKENS_MAX)
     max_output_tokens = Whole(min_value=0, max_value=TOKENS_MAX)
-    requirements = AnyJson(required=False, allow_null=True)
+    requirements = serializers.ListField(
+        child=Text(min_length=1, max_length=60), required=False, allow_null=True, max_length=20
+    )
 
 
 class ResolveIn(BindingIn):
@@ -117,7 +119,7 @@ class RouteOut(serializers.Serializer):
     model = serializers.CharField(allow_null=True)
     price_version = serializers.CharField(allow_null=True)
     position = serializers.IntegerField(allow_null=True)
-    policy_id = serializers.CharField(allow_null=True)
+    policy_id = serializers.IntegerField(allow_null=True)
     reservation = ReservationOut(allow_null=True)
 
 

@@ -5,143 +5,313 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('agents', '0002_never_deleted'),
-        ('jobs', '0002_guards'),
+        ("agents", "0002_never_deleted"),
+        ("jobs", "0002_guards"),
     ]
 
     operations = [
         migrations.AddField(
-            model_name='attempt',
-            name='governed',
+            model_name="attempt",
+            name="governed",
             field=models.BooleanField(default=False),
         ),
         migrations.CreateModel(
-            name='Permit',
+            name="Permit",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('permit_id', models.UUIDField(unique=True)),
-                ('attempt', models.PositiveIntegerField()),
-                ('fencing_token', models.PositiveBigIntegerField()),
-                ('external_request_id', models.CharField(max_length=80)),
-                ('session_generation', models.PositiveBigIntegerField()),
-                ('dispatcher_epoch', models.UUIDField()),
-                ('mode', models.CharField(choices=[('mock', 'Mock'), ('live', 'Live')], max_length=4)),
-                ('reservation_id', models.UUIDField(blank=True, null=True)),
-                ('state', models.CharField(choices=[('issued', 'Issued'), ('spent', 'Spent'), ('revoked', 'Revoked'), ('expired', 'Expired')], default='issued', max_length=8)),
-                ('issued_at', models.DateTimeField()),
-                ('deadline_at', models.DateTimeField()),
-                ('ended_at', models.DateTimeField(blank=True, null=True)),
-                ('job', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='permits', to='jobs.job')),
-                ('session', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.PROTECT, to='agents.session')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("permit_id", models.UUIDField(unique=True)),
+                ("attempt", models.PositiveIntegerField()),
+                ("fencing_token", models.PositiveBigIntegerField()),
+                ("external_request_id", models.CharField(max_length=80)),
+                ("session_generation", models.PositiveBigIntegerField()),
+                ("dispatcher_epoch", models.UUIDField()),
+                (
+                    "mode",
+                    models.CharField(choices=[("mock", "Mock"), ("live", "Live")], max_length=4),
+                ),
+                ("reservation_id", models.UUIDField(blank=True, null=True)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("issued", "Issued"),
+                            ("spent", "Spent"),
+                            ("revoked", "Revoked"),
+                            ("expired", "Expired"),
+                        ],
+                        default="issued",
+                        max_length=8,
+                    ),
+                ),
+                ("issued_at", models.DateTimeField()),
+                ("deadline_at", models.DateTimeField()),
+                ("ended_at", models.DateTimeField(blank=True, null=True)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="permits",
+                        to="jobs.job",
+                    ),
+                ),
+                (
+                    "session",
+                    models.ForeignKey(
+                        db_constraint=False,
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        to="agents.session",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Execution',
+            name="Execution",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('external_request_id', models.CharField(max_length=80, unique=True)),
-                ('attempt', models.PositiveIntegerField()),
-                ('fencing_token', models.PositiveBigIntegerField()),
-                ('reservation_id', models.UUIDField(blank=True, null=True)),
-                ('mode', models.CharField(choices=[('mock', 'Mock'), ('live', 'Live')], max_length=4)),
-                ('runtime', models.CharField(max_length=40)),
-                ('execution_digest', models.CharField(max_length=64)),
-                ('request_sha256', models.CharField(max_length=64)),
-                ('state', models.CharField(choices=[('refused', 'Refused'), ('unknown', 'Unknown'), ('succeeded', 'Succeeded'), ('failed', 'Failed'), ('not_started', 'Not Started')], max_length=12)),
-                ('refusal_reason', models.CharField(blank=True, max_length=60)),
-                ('decided_at', models.DateTimeField()),
-                ('deadline_at', models.DateTimeField()),
-                ('resulted_at', models.DateTimeField(blank=True, null=True)),
-                ('result_sha256', models.CharField(blank=True, max_length=64)),
-                ('outcome_sha256', models.CharField(blank=True, max_length=64)),
-                ('result', models.JSONField(blank=True, null=True)),
-                ('result_pointer', models.CharField(blank=True, max_length=1000)),
-                ('usage', models.JSONField(blank=True, null=True)),
-                ('error_code', models.CharField(blank=True, max_length=80)),
-                ('job', models.ForeignKey(db_index=False, on_delete=django.db.models.deletion.PROTECT, related_name='executions', to='jobs.job')),
-                ('permit', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='execution', to='jobs.permit')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("external_request_id", models.CharField(max_length=80, unique=True)),
+                ("attempt", models.PositiveIntegerField()),
+                ("fencing_token", models.PositiveBigIntegerField()),
+                ("reservation_id", models.UUIDField(blank=True, null=True)),
+                (
+                    "mode",
+                    models.CharField(choices=[("mock", "Mock"), ("live", "Live")], max_length=4),
+                ),
+                ("runtime", models.CharField(max_length=40)),
+                ("execution_digest", models.CharField(max_length=64)),
+                ("request_sha256", models.CharField(max_length=64)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("refused", "Refused"),
+                            ("unknown", "Unknown"),
+                            ("succeeded", "Succeeded"),
+                            ("failed", "Failed"),
+                            ("not_started", "Not Started"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("refusal_reason", models.CharField(blank=True, max_length=60)),
+                ("decided_at", models.DateTimeField()),
+                ("deadline_at", models.DateTimeField()),
+                ("resulted_at", models.DateTimeField(blank=True, null=True)),
+                ("result_sha256", models.CharField(blank=True, max_length=64)),
+                ("outcome_sha256", models.CharField(blank=True, max_length=64)),
+                ("result", models.JSONField(blank=True, null=True)),
+                ("result_pointer", models.CharField(blank=True, max_length=1000)),
+                ("usage", models.JSONField(blank=True, null=True)),
+                ("error_code", models.CharField(blank=True, max_length=80)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="executions",
+                        to="jobs.job",
+                    ),
+                ),
+                (
+                    "permit",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="execution",
+                        to="jobs.permit",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='Reconciliation',
+            name="Reconciliation",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('verdict', models.CharField(choices=[('happened', 'Happened'), ('not_happened', 'Not Happened'), ('undetermined', 'Undetermined')], max_length=12)),
-                ('decided_by', models.CharField(max_length=160)),
-                ('decided_at', models.DateTimeField()),
-                ('reason', models.TextField()),
-                ('evidence', models.JSONField(default=dict)),
-                ('execution', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='reconciliations', to='jobs.execution')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                (
+                    "verdict",
+                    models.CharField(
+                        choices=[
+                            ("happened", "Happened"),
+                            ("not_happened", "Not Happened"),
+                            ("undetermined", "Undetermined"),
+                        ],
+                        max_length=12,
+                    ),
+                ),
+                ("decided_by", models.CharField(max_length=160)),
+                ("decided_at", models.DateTimeField()),
+                ("reason", models.TextField()),
+                ("evidence", models.JSONField(default=dict)),
+                (
+                    "execution",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="reconciliations",
+                        to="jobs.execution",
+                    ),
+                ),
             ],
         ),
         migrations.CreateModel(
-            name='ExecutionEvidence',
+            name="ExecutionEvidence",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('given_by', models.CharField(max_length=160)),
-                ('given_at', models.DateTimeField()),
-                ('attempt', models.PositiveIntegerField()),
-                ('fencing_token', models.PositiveBigIntegerField()),
-                ('outcome', models.CharField(max_length=12)),
-                ('content_sha256', models.CharField(max_length=64)),
-                ('content', models.JSONField()),
-                ('execution', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='evidence', to='jobs.execution')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("given_by", models.CharField(max_length=160)),
+                ("given_at", models.DateTimeField()),
+                ("attempt", models.PositiveIntegerField()),
+                ("fencing_token", models.PositiveBigIntegerField()),
+                ("outcome", models.CharField(max_length=12)),
+                ("content_sha256", models.CharField(max_length=64)),
+                ("content", models.JSONField()),
+                (
+                    "execution",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="evidence",
+                        to="jobs.execution",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.UniqueConstraint(fields=('execution', 'content_sha256'), name='execution_evidence_once')],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("execution", "content_sha256"), name="execution_evidence_once"
+                    )
+                ],
             },
         ),
         migrations.CreateModel(
-            name='LiveAuthorization',
+            name="LiveAuthorization",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('runtime', models.CharField(max_length=40)),
-                ('granted_by', models.CharField(max_length=160)),
-                ('granted_at', models.DateTimeField()),
-                ('reason', models.TextField()),
-                ('ends_at', models.DateTimeField()),
-                ('revoked_at', models.DateTimeField(blank=True, null=True)),
-                ('revoked_by', models.CharField(blank=True, max_length=160)),
-                ('revoke_reason', models.TextField(blank=True)),
-                ('agent', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='live_authorizations', to='agents.agent')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("runtime", models.CharField(max_length=40)),
+                ("granted_by", models.CharField(max_length=160)),
+                ("granted_at", models.DateTimeField()),
+                ("reason", models.TextField()),
+                ("ends_at", models.DateTimeField()),
+                ("revoked_at", models.DateTimeField(blank=True, null=True)),
+                ("revoked_by", models.CharField(blank=True, max_length=160)),
+                ("revoke_reason", models.TextField(blank=True)),
+                (
+                    "agent",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="live_authorizations",
+                        to="agents.agent",
+                    ),
+                ),
             ],
             options={
-                'indexes': [models.Index(condition=models.Q(('revoked_at', None)), fields=['agent', 'runtime'], name='live_authorization_idx')],
-                'constraints': [models.CheckConstraint(condition=models.Q(('ends_at__gt', models.F('granted_at'))), name='live_authorization_ends'), models.CheckConstraint(condition=models.Q(('reason', ''), _negated=True), name='live_authorization_has_reason')],
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("revoked_at", None)),
+                        fields=["agent", "runtime"],
+                        name="live_authorization_idx",
+                    )
+                ],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(("ends_at__gt", models.F("granted_at"))),
+                        name="live_authorization_ends",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("reason", ""), _negated=True),
+                        name="live_authorization_has_reason",
+                    ),
+                ],
             },
         ),
         migrations.AddIndex(
-            model_name='permit',
-            index=models.Index(fields=['job', 'attempt'], name='permit_of_attempt_idx'),
+            model_name="permit",
+            index=models.Index(fields=["job", "attempt"], name="permit_of_attempt_idx"),
         ),
         migrations.AddConstraint(
-            model_name='permit',
-            constraint=models.UniqueConstraint(condition=models.Q(('state__in', ['issued', 'spent'])), fields=('job', 'attempt'), name='permit_one_open_or_spent_per_attempt'),
+            model_name="permit",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("state__in", ["issued", "spent"])),
+                fields=("job", "attempt"),
+                name="permit_one_open_or_spent_per_attempt",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='permit',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('ended_at', None), ('state', 'issued')), models.Q(models.Q(('state', 'issued'), _negated=True), ('ended_at__isnull', False)), _connector='OR'), name='permit_ended_iff_not_issued'),
+            model_name="permit",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("ended_at", None), ("state", "issued")),
+                    models.Q(
+                        models.Q(("state", "issued"), _negated=True), ("ended_at__isnull", False)
+                    ),
+                    _connector="OR",
+                ),
+                name="permit_ended_iff_not_issued",
+            ),
         ),
         migrations.AddIndex(
-            model_name='execution',
-            index=models.Index(condition=models.Q(('state', 'unknown')), fields=['id'], name='execution_unknown_idx'),
+            model_name="execution",
+            index=models.Index(
+                condition=models.Q(("state", "unknown")),
+                fields=["id"],
+                name="execution_unknown_idx",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='execution',
-            constraint=models.UniqueConstraint(fields=('job', 'attempt'), name='execution_one_per_attempt'),
+            model_name="execution",
+            constraint=models.UniqueConstraint(
+                fields=("job", "attempt"), name="execution_one_per_attempt"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='execution',
-            constraint=models.CheckConstraint(condition=models.Q(models.Q(('resulted_at', None), ('state__in', ['unknown', 'refused'])), models.Q(('resulted_at__isnull', False), ('state__in', ['succeeded', 'failed', 'not_started'])), _connector='OR'), name='execution_result_iff_dated'),
+            model_name="execution",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("resulted_at", None), ("state__in", ["unknown", "refused"])),
+                    models.Q(
+                        ("resulted_at__isnull", False),
+                        ("state__in", ["succeeded", "failed", "not_started"]),
+                    ),
+                    _connector="OR",
+                ),
+                name="execution_result_iff_dated",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='reconciliation',
-            constraint=models.UniqueConstraint(condition=models.Q(('verdict', 'undetermined'), _negated=True), fields=('execution',), name='reconciliation_final_once'),
+            model_name="reconciliation",
+            constraint=models.UniqueConstraint(
+                condition=models.Q(("verdict", "undetermined"), _negated=True),
+                fields=("execution",),
+                name="reconciliation_final_once",
+            ),
         ),
         migrations.AddConstraint(
-            model_name='reconciliation',
-            constraint=models.CheckConstraint(condition=models.Q(('reason', ''), _negated=True), name='reconciliation_has_reason'),
+            model_name="reconciliation",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("reason", ""), _negated=True), name="reconciliation_has_reason"
+            ),
         ),
     ]

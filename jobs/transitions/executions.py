@@ -7,6 +7,7 @@ it with evidence, or it is unknown, and the job goes nowhere.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -37,6 +38,9 @@ from governance.errors import (
     SessionRequired,
     SessionSuperseded,
 )
+from governance.ledger import RouteRequest
+from governance.models.money import Reservation
+from governance.pricing import Usage, text_of
 from jobs.models import (
     Execution,
     ExecutionEvidence,
@@ -74,36 +78,43 @@ def route(
     route_request_id: str,
     estimated_input_tokens: int,
     max_output_tokens: int,
-    requirements: dict[str, Any] | None = None,
-) -> dict[str, Any]:
+    requirements: Sequence[str] = (),
+) -> dict[str, Any] | DomainError:
     """Decide which model the attempt may use and reserve its budget, in one transaction.
 
     The same `route_request_id` again gives the same decision. Call N needs call N-1 to have ended.
+    A refusal that is returned is a decision, and was recorded.
 
     :raises BindingMismatch: an id is not the one that the server computes.
     :raises LeaseExpired, StaleFencingToken, InvalidTransition: the attempt may not act.
     """
     work, held = _acting(entry, binding)
-    call = _route_call(binding, route_request_id)
-    _mark_governed(work, held)
-    decision = ledger.route(
-        route_request_id=route_request_id,
-        external_request_id=binding.external_request_id,
-        call=call,
-        agent=held.owner,
-        job_type=held.type.name,
-        risk_tier=held.job.risk_tier,
-        job_id=held.job.job_id,
-        task_id=held.job.task_id,
-        attempt=binding.attempt,
-        fencing_token=binding.fencing_token,
-        estimated_input_tokens=estimated_input_tokens,
-        max_output_tokens=max_output_tokens,
-        requirements=requirements or {},
-        actor=_actor(work),
+    attempt = held.last_attempt
+    assert attempt is not None
+    known = _known_execution(held, binding)
+    routed = ledger.reserve(
+        request=RouteRequest(
+            route_request_id=route_request_id,
+            external_request_id=binding.external_request_id,
+            task_id=held.job.task_id,
+            job_id=held.job.job_id,
+            attempt=binding.attempt,
+            fencing_token=binding.fencing_token,
+            agent=held.owner,
+            job_type=held.type.name,
+            risk_tier=held.job.risk_tier,
+            runtime=attempt.runtime,
+            estimated_input_tokens=estimated_input_tokens,
+            max_output_tokens=max_output_tokens,
+            requirements=tuple(requirements),
+        ),
+        started=known is not None and known.state == Execution.State.UNKNOWN,
     )
-    work.save()
-    return decision
+    if not routed.replayed:
+        _mark_governed(work, held)
+        _note_money(work, held, routed.event(), actor=_actor(work))
+        work.save()
+    return routed.refusal or routed.as_dict()
 
 
 @transaction.atomic
@@ -227,6 +238,7 @@ def start(
     )
     work.add(execution)
     if not refusal:
+        work.also(ledger.mark_in_doubt(external_request_ids=[binding.external_request_id]))
         held.job.unresolved_executions += 1
         held.job.revision += 1
     work.note(
@@ -296,14 +308,8 @@ def result(
     if held.job.state != State.ACTIVE:
         return 202, _keep_evidence(work, held, known, content, sha)
     _bind_result(work, held, known, content, sha)
+    _end_first_reservation(work, held, known, content)
     work.save()
-    if known.reservation_id is not None:
-        ledger.resolve(
-            reservation_id=known.reservation_id,
-            started=True,
-            actor=_actor(work),
-            **_end_of(outcome, usage, error_code),
-        )
     return 200, _result_answer("recorded", "APPLIED", known, work.now)
 
 
@@ -327,19 +333,31 @@ def resolve_reservation(
     work, held = _locked(entry, binding)
     check_token(held, binding.attempt, binding.fencing_token)
     _check_identity(held, binding)
-    known = _known_execution(held, binding)
-    started = known is not None and known.state != Execution.State.REFUSED
-    return ledger.resolve(
-        reservation_id=reservation_id,
-        end=end,
-        usage=usage,
-        provider_response_id=provider_response_id,
-        error_code=error_code,
-        cost_basis=cost_basis,
-        started=started and known is not None and known.reservation_id == reservation_id,
-        external_request_id=binding.external_request_id,
-        actor=_actor(work),
+    own = Reservation.objects.filter(
+        reservation_id=reservation_id, external_request_id=binding.external_request_id
     )
+    if not own.exists():
+        raise NotFound("There is no reservation of that id for this attempt.")
+    said = {"provider_response_id": provider_response_id, "error_code": error_code}
+    actor = _actor(work)
+    if end == "settled":
+        resolved = ledger.settle(
+            reservation_id=reservation_id, usage=Usage.read(usage), actor=actor, **said
+        )
+    elif end == "failed":
+        resolved = ledger.fail(
+            reservation_id=reservation_id,
+            usage=Usage.read(usage),
+            cost_basis=cost_basis or None,
+            actor=actor,
+            **said,
+        )
+    else:
+        resolved = ledger.release(reservation_id=reservation_id, actor=actor)
+    if resolved.outcome == "recorded":
+        _note_money(work, held, resolved.event(), actor=actor)
+        work.save()
+    return resolved.as_dict()
 
 
 @transaction.atomic
@@ -358,7 +376,7 @@ def reconcile(
 
     `happened`: the job is completed (or to be reviewed) with the bound result, its reservation
     settled.  `not_happened`: queued again if attempts remain, else failed; the reservation is
-    failed at no cost.  `undetermined`: nothing moves, the evidence is kept.  A job that was
+    released.  `undetermined`: nothing moves, the evidence is kept.  A job that was
     stopped, failed or escalated meanwhile stays what it is; the execution and money are resolved.
 
     :raises InvalidTransition: the execution is not unknown, is reconciled, or its attempt runs.
@@ -366,9 +384,7 @@ def reconcile(
     reason = need_reason(reason)
     if verdict not in Reconciliation.Verdict.values:
         raise InvalidArgument(f"verdict is one of {', '.join(Reconciliation.Verdict.values)}.")
-    found = Execution.objects.select_related("job").filter(
-        external_request_id=external_request_id
-    )
+    found = Execution.objects.select_related("job").filter(external_request_id=external_request_id)
     task_id = found.values_list("job__task_id", flat=True).first()
     if task_id is None:
         raise NotFound("There is no execution of that id.")
@@ -401,8 +417,8 @@ def reconcile(
     held.job.unresolved_executions -= 1
     bound = {"result": result, "result_pointer": result_pointer, "usage": usage}
     _follow_verdict(work, held, execution, verdict, actor, reason, bound)
+    _reconcile_money(work, held, execution, verdict, actor, reason, usage)
     work.save()
-    _resolve_money(held, execution, verdict, actor, usage)
     return Outcome(verdict, held.view())
 
 
@@ -421,7 +437,7 @@ def read_execution(*, principal: Principal, external_request_id: str) -> dict[st
     return {
         **execution_view(execution, now=None),
         "permit_id": str(execution.permit.permit_id),
-        "reservations": ledger.reservations_of(external_request_id=external_request_id),
+        "reservations": _reservations(external_request_id),
         "evidence": [
             {
                 "given_by": said.given_by,
@@ -442,6 +458,20 @@ def read_execution(*, principal: Principal, external_request_id: str) -> dict[st
             for decided in execution.reconciliations.order_by("id")
         ],
     }
+
+
+def _reservations(external_request_id: str) -> list[dict[str, Any]]:
+    found = Reservation.objects.filter(external_request_id=external_request_id)
+    return [
+        {
+            "reservation_id": str(reservation.reservation_id),
+            "route_request_id": reservation.route_request_id,
+            "state": reservation.state,
+            "amount": text_of(reservation.amount),
+            "currency": reservation.currency,
+        }
+        for reservation in found.order_by("reservation_id")
+    ]
 
 
 def _visible(principal: Principal, job: Job) -> bool:
@@ -533,28 +563,18 @@ def _check_identity(held: Held, binding: Binding) -> None:
         raise BindingMismatch()
 
 
-def _route_call(binding: Binding, route_request_id: str) -> int:
-    """Return the number N of the route request, whose id must be exactly what N makes it."""
-    base = f"{binding.external_request_id}:model"
-    number = "1" if route_request_id == base else route_request_id.removeprefix(f"{base}:")
-    call = int(number) if number.isascii() and number.isdigit() and len(number) < 6 else 0
-    expected = call and digests.route_request_id(
-        external_request_id=binding.external_request_id, call=call
-    )
-    if route_request_id != expected:
-        raise BindingMismatch("route_request_id is not that of this attempt.")
-    return call
-
-
 def _check_reservation(held: Held, binding: Binding, reservation_id: UUID | None) -> None:
     if reservation_id is None:
         if held.type.uses_model:
             raise InvalidArgument("This job type uses a model; a reservation is required.")
         return
-    found = ledger.held_reservation(
-        reservation_id=reservation_id, external_request_id=binding.external_request_id
+    # Whoever would end it locks the job first, as this transaction has.
+    found = Reservation.objects.filter(
+        reservation_id=reservation_id,
+        external_request_id=binding.external_request_id,
+        state=Reservation.State.HELD,
     )
-    if not found:
+    if not found.exists():
         raise ModelReservationStateInvalid("The reservation is not held for this attempt.")
 
 
@@ -717,14 +737,42 @@ def _result_answer(
     return {"outcome": outcome, "result_code": result_code, "execution": view}
 
 
-def _end_of(outcome: str, usage: dict[str, int] | None, error_code: str) -> dict[str, Any]:
-    """Return how the reservation of an execution with this outcome ends."""
-    if outcome == "not_started":
-        # The worker vouches that nothing was sent, so nothing can have been billed.
-        return {"end": "failed", "usage": None, "cost_basis": "none", "error_code": error_code}
-    if outcome == "failed" and not usage:
-        return {"end": "failed", "usage": None, "cost_basis": "estimate", "error_code": error_code}
-    return {"end": "settled", "usage": usage, "cost_basis": "", "error_code": error_code}
+def _end_first_reservation(
+    work: Work, held: Held, execution: Execution, content: dict[str, Any]
+) -> None:
+    """End the reservation that the execution was started with, unless the worker has already."""
+    reservation_id = execution.reservation_id
+    still_open = Reservation.objects.filter(
+        reservation_id=reservation_id, state__in=Reservation.OPEN
+    )
+    if reservation_id is None or not still_open.exists():
+        return
+    usage, actor = Usage.read(content["usage"]), _actor(work)
+    if content["outcome"] == "succeeded":
+        resolved = ledger.settle(
+            reservation_id=reservation_id,
+            usage=usage,
+            actor=actor,
+            error_code=content["error_code"],
+        )
+    else:
+        # Of `not_started` the worker vouches that nothing was sent, so nothing was billed.
+        unsent = content["outcome"] == "not_started"
+        resolved = ledger.fail(
+            reservation_id=reservation_id,
+            usage=None if unsent else usage,
+            cost_basis="none" if unsent else None,
+            actor=actor,
+            error_code=content["error_code"],
+        )
+    _note_money(work, held, resolved.event(), actor=actor)
+
+
+def _note_money(
+    work: Work, held: Held, event: dict[str, Any], *, actor: str, reason: str = ""
+) -> None:
+    """Chain what the ledger did to the job whose money it is."""
+    work.note(held, action=event["action"], actor=actor, reason=reason, details=event["after"])
 
 
 def _follow_verdict(
@@ -740,9 +788,7 @@ def _follow_verdict(
     details = {"external_request_id": execution.external_request_id, "verdict": verdict}
     if job.state != State.IN_DOUBT or job.unresolved_executions:
         job.revision += 1
-        work.note(
-            held, action="execution.reconciled", actor=actor, reason=reason, details=details
-        )
+        work.note(held, action="execution.reconciled", actor=actor, reason=reason, details=details)
         return
     if verdict == Reconciliation.Verdict.HAPPENED:
         details |= _bind_to_attempt(work, held, execution, bound)
@@ -778,27 +824,32 @@ def _late_success(execution: Execution) -> ExecutionEvidence | None:
     return execution.evidence.filter(outcome="succeeded").order_by("-id").first()
 
 
-def _resolve_money(
+def _reconcile_money(
+    work: Work,
     held: Held,
     execution: Execution,
     verdict: str,
     actor: str,
+    reason: str,
     usage: dict[str, int] | None,
 ) -> None:
-    if execution.reservation_id is None:
-        return
+    """End every reservation of the execution that is still open, by the verdict."""
+    happened = verdict == Reconciliation.Verdict.HAPPENED
     late = _late_success(execution)
-    used = usage or (late.content.get("usage") if late else None)
-    if verdict == Reconciliation.Verdict.HAPPENED:
-        end = {"end": "settled", "usage": used, "cost_basis": "", "error_code": ""}
-    else:
-        end = {
-            "end": "failed",
-            "usage": None,
-            "cost_basis": "none",
-            "error_code": "RECONCILED_NOT_HAPPENED",
-        }
-    ledger.resolve(reservation_id=execution.reservation_id, started=True, actor=actor, **end)
+    first = usage or (late.content.get("usage") if late else None)
+    still_open = Reservation.objects.filter(
+        external_request_id=execution.external_request_id, state__in=Reservation.OPEN
+    ).values_list("reservation_id", flat=True)
+    for reservation_id in still_open.order_by("reservation_id"):
+        used = first if reservation_id == execution.reservation_id else None
+        resolved = ledger.reconcile(
+            reservation_id=reservation_id,
+            happened=happened,
+            usage=Usage.read(used) if happened else None,
+            actor=actor,
+            reason=reason,
+        )
+        _note_money(work, held, resolved.event(), actor=actor, reason=reason)
 
 
 def _actor(work: Work) -> str:

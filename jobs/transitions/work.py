@@ -25,6 +25,7 @@ from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
 from jobs.queries import job_view
+from jobs.transitions.authority import ACTOR as AUTHORITY
 from jobs.transitions.authority import end_authority
 
 State = Job.State
@@ -149,7 +150,7 @@ class Work:
         self._ended: dict[int, Attempt] = {}
         self._dropped: list[int] = []
         #: Jobs whose governed attempt has ended: what it may still do ends with it.
-        self.disarmed: list[Held] = []
+        self._disarmed: list[Held] = []
         self._events: list[AuditEvent] = []
         self._facts: list[Fact] = []
         self._fresh: list[Any] = []
@@ -256,7 +257,7 @@ class Work:
             held.lease = None
         self.touch_attempt(attempt)
         if attempt.governed:
-            self.disarmed.append(held)
+            self._disarmed.append(held)
         return attempt
 
     def end_escalation(self, held: Held, *, actor: str, reason: str) -> None:
@@ -268,6 +269,16 @@ class Work:
     def also(self, statement: sql.Statement) -> None:
         """Run a further statement of the same transaction with the rest, before the jobs."""
         self._statements.append(statement)
+
+    def _end_authority(self) -> None:
+        """End what governed attempts may still do, and say so on their jobs' chains."""
+        by_job_id = {held.job.job_id: held for held in self._disarmed}
+        jobs = [held.job for held in self._disarmed]
+        self._disarmed = []
+        for released in end_authority(jobs=jobs, now=self.now):
+            event = released.event()
+            held = by_job_id[released.reservation.job_id]
+            self.note(held, action=event["action"], actor=AUTHORITY, details=event["after"])
 
     def save_new(self, fresh: list[Held]) -> None:
         """Write tasks, events and facts of jobs that were just inserted, and of no others."""
@@ -282,6 +293,8 @@ class Work:
 
     def save(self) -> None:
         """Write everything in one round trip, in the order that the guards of the tables need."""
+        if self._disarmed:
+            self._end_authority()
         statements = list(self._statements)
         by_model: dict[type, list[Any]] = {}
         for row in self._fresh:
@@ -297,8 +310,6 @@ class Work:
             statements += [sql.insert(self._events), sql.insert(self._facts)]
         if statements:
             sql.together(*statements)
-        for held in self.disarmed:
-            end_authority(job=held.job, now=self.now)
         self._announce()
 
     def _announce(self) -> None:
