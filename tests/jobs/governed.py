@@ -19,10 +19,7 @@ from jobs.transitions.executions import Binding
 
 TEST = {"actor": "user:test", "reason": "for a test"}
 MODEL = ("local", "stand-in")
-RATES = RateSet(
-    above_input_tokens=0, input_rate=Decimal(1), output_rate=Decimal(2),
-    cached_input_rate=None, reasoning_rate=None,
-)  # fmt: skip
+RATES = RateSet(above_input_tokens=0, input=Decimal(1), output=Decimal(2))
 
 
 def price_a_model(*, cap: Decimal | None = None) -> None:

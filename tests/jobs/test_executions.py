@@ -303,9 +303,7 @@ def test_an_attempt_that_ends_with_nothing_started_gives_up_its_authority(
 # --- Results and reconciliation ---------------------------------------------------------------
 
 
-def test_a_late_result_is_evidence_and_never_state(
-    governed: Governed, make_job: MakeJob
-) -> None:
+def test_a_late_result_is_evidence_and_never_state(governed: Governed, make_job: MakeJob) -> None:
     job = make_job()
     execution = governed.begin(job)
     expire(job)
@@ -445,7 +443,7 @@ def test_story_5_attempt_seven_executes_and_settles(governed: Governed, six_fail
     assert outcome.job["state"] == "completed"
     settled = Reservation.objects.get(external_request_id=execution.external_request_id)
     assert settled.state == "settled"
-    assert not ledger.verify()
+    assert not list(ledger.verify())
 
 
 def test_story_6_the_old_reservation_stays_failed_and_nobody_can_change_it(
@@ -475,3 +473,21 @@ def test_story_7_the_failed_reservation_does_not_block_the_same_job(
     assert first["decision"] == "issued"
     assert again == first
     assert Job.objects.count() == 1
+
+
+# --- Live authorization -----------------------------------------------------------------------
+
+
+def test_a_live_authorization_ends_and_can_be_revoked_once(governed: Governed) -> None:
+    grant = transitions.authorize_live(
+        agent="hermes", runtime="command", valid_seconds=3600, **TEST
+    )
+    assert (grant.ends_at - grant.granted_at).total_seconds() == 3600
+    transitions.revoke_live(authorization_id=grant.pk, **TEST)
+    with pytest.raises(errors.InvalidTransition):
+        transitions.revoke_live(authorization_id=grant.pk, **TEST)
+    recorded = AuditEvent.objects.filter(subject="agent:hermes", actor="user:test")
+    assert list(recorded.order_by("-seq").values_list("action", flat=True)[:2]) == [
+        "live_execution.revoked",
+        "live_execution.authorized",
+    ]
