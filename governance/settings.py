@@ -275,3 +275,9 @@ BROKER_CONFIRM_TIMEOUT_SECONDS = env.int("BROKER_CONFIRM_TIMEOUT_SECONDS", defau
 WEBHOOK_URL = env.str("WEBHOOK_URL", default="")
 WEBHOOK_SECRET = env.str("WEBHOOK_SECRET", default="")
 WEBHOOK_TIMEOUT_SECONDS = env.int("WEBHOOK_TIMEOUT_SECONDS", default=10)
+
+# ---- artifacts -------------------------------------------------------------------------------
+
+#: Without a bucket artifacts are kept in a folder of the installation.
+S3_BUCKET = env.str("FENCEPOST_S3_BUCKET", default="")
+S3_ENDPOINT = env.str("FENCEPOST_S3_ENDPOINT", default="")

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from jobs import execution_views, views
+from jobs import execution_views, upload_views, views
 
 urlpatterns = [
     path("intake/task", views.IntakeTask.as_view()),
@@ -29,6 +29,8 @@ urlpatterns = [
         "executions/<str:external_request_id>/result",
         execution_views.ExecutionResult.as_view(),
     ),
+    path("uploads", upload_views.Uploads.as_view()),
+    path("uploads/<uuid:upload_id>/complete", upload_views.CompleteUpload.as_view()),
     path("claims", views.Claims.as_view()),
     path("leases/heartbeat", views.Heartbeat.as_view()),
     path("hermes/reflections", views.HermesReflections.as_view()),

@@ -193,8 +193,11 @@ class Work:
         reason: str = "",
         before: str | None = None,
         details: dict[str, Any] | None = None,
-    ) -> None:
-        """Record what was done to the job: an event of its chain, and a fact of its stream."""
+    ) -> str:
+        """Record what was done to the job: an event of its chain, and a fact of its stream.
+
+        Returns the fact's id.
+        """
         job = held.job
         told = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
         event = audit.chain(
@@ -218,16 +221,16 @@ class Work:
             **told,
         }
         self._events.append(event)
-        self._facts.append(
-            outbox.fact(
-                stream=job.audit_subject,
-                sequence=job.fact_sequence,
-                kind=action,
-                at=self.now,
-                data=data,
-            )
+        told_outside = outbox.fact(
+            stream=job.audit_subject,
+            sequence=job.fact_sequence,
+            kind=action,
+            at=self.now,
+            data=data,
         )
+        self._facts.append(told_outside)
         self.touch(held)
+        return told_outside.fact_id
 
     def touch(self, held: Held) -> None:
         """Save the job's moving columns at the end."""
