@@ -159,5 +159,3 @@ def _received(request: HttpRequest, signed: str) -> HttpResponse:
     if not store.receive(signed=signed, body=request):  # type: ignore[arg-type]
         raise PreconditionFailed("The object is there already.")
     return HttpResponse(status=201)
-
-

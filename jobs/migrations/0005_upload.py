@@ -5,34 +5,72 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('jobs', '0004_execution_guards'),
+        ("jobs", "0004_execution_guards"),
     ]
 
     operations = [
         migrations.CreateModel(
-            name='Upload',
+            name="Upload",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('upload_id', models.UUIDField(unique=True)),
-                ('artifact_id', models.UUIDField(blank=True, null=True, unique=True)),
-                ('attempt', models.PositiveIntegerField()),
-                ('fencing_token', models.PositiveBigIntegerField()),
-                ('name', models.CharField(max_length=200)),
-                ('media_type', models.CharField(max_length=100)),
-                ('size_bytes', models.PositiveBigIntegerField()),
-                ('sha256', models.CharField(max_length=64)),
-                ('object_key', models.CharField(max_length=200)),
-                ('state', models.CharField(choices=[('granted', 'Granted'), ('stored', 'Stored')], default='granted', max_length=8)),
-                ('granted_at', models.DateTimeField()),
-                ('expires_at', models.DateTimeField()),
-                ('stored_at', models.DateTimeField(blank=True, null=True)),
-                ('fact_id', models.CharField(blank=True, max_length=120)),
-                ('job', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='uploads', to='jobs.job')),
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("upload_id", models.UUIDField(unique=True)),
+                ("artifact_id", models.UUIDField(blank=True, null=True, unique=True)),
+                ("attempt", models.PositiveIntegerField()),
+                ("fencing_token", models.PositiveBigIntegerField()),
+                ("name", models.CharField(max_length=200)),
+                ("media_type", models.CharField(max_length=100)),
+                ("size_bytes", models.PositiveBigIntegerField()),
+                ("sha256", models.CharField(max_length=64)),
+                ("object_key", models.CharField(max_length=200)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("granted", "Granted"), ("stored", "Stored")],
+                        default="granted",
+                        max_length=8,
+                    ),
+                ),
+                ("granted_at", models.DateTimeField()),
+                ("expires_at", models.DateTimeField()),
+                ("stored_at", models.DateTimeField(blank=True, null=True)),
+                ("fact_id", models.CharField(blank=True, max_length=120)),
+                (
+                    "job",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="uploads",
+                        to="jobs.job",
+                    ),
+                ),
             ],
             options={
-                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('artifact_id', None), ('state', 'granted'), ('stored_at', None)), models.Q(('artifact_id__isnull', False), ('state', 'stored'), ('stored_at__isnull', False)), _connector='OR'), name='upload_artifact_iff_stored'), models.UniqueConstraint(condition=models.Q(('state', 'stored')), fields=('job', 'fencing_token', 'name'), name='upload_name_once_per_attempt')],
+                "constraints": [
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            models.Q(
+                                ("artifact_id", None), ("state", "granted"), ("stored_at", None)
+                            ),
+                            models.Q(
+                                ("artifact_id__isnull", False),
+                                ("state", "stored"),
+                                ("stored_at__isnull", False),
+                            ),
+                            _connector="OR",
+                        ),
+                        name="upload_artifact_iff_stored",
+                    ),
+                    models.UniqueConstraint(
+                        condition=models.Q(("state", "stored")),
+                        fields=("job", "fencing_token", "name"),
+                        name="upload_name_once_per_attempt",
+                    ),
+                ],
             },
         ),
     ]
