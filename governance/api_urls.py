@@ -2,13 +2,11 @@
 
 from django.urls import path
 
-from governance import public, reference
+from governance import public
 
 urlpatterns = [
     path("healthz", public.healthz),
     path("readyz", public.readyz),
     path("metrics", public.metrics_page),
     path(".well-known/fencepost/keys.json", public.keys),
-    path("v1/openapi.json", reference.openapi_document, name="openapi"),
-    path("docs/", reference.openapi_page, name="api-docs"),
 ]

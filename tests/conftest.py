@@ -15,7 +15,6 @@ from django.conf import settings
 from django.db import connection, connections
 
 from governance import embedded
-from jobs import wakeups
 from tests.world import (  # noqa: F401
     agent_zero,
     agent_zero_token,
@@ -56,9 +55,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _flush_past_append_only_triggers(django_db_setup: None) -> None:
     """Let `transaction=True` tests flush tables whose triggers refuse TRUNCATE."""
-    # On the class: a test that drives a browser flushes through a connection of another context.
-    operations = type(connection.ops)
-    flush = operations.sql_flush
+    flush = connection.ops.sql_flush
 
     def sql_flush(*args: Any, **kwargs: Any) -> list[str]:
         statements = flush(*args, **kwargs)
@@ -70,13 +67,7 @@ def _flush_past_append_only_triggers(django_db_setup: None) -> None:
             "SET session_replication_role = origin",
         ]
 
-    operations.sql_flush = sql_flush  # type: ignore[method-assign]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_listener_outlives_the_database(django_db_setup: None) -> Iterator[None]:
-    yield
-    wakeups.close()
+    connection.ops.sql_flush = sql_flush  # type: ignore[method-assign]
 
 
 @pytest.fixture

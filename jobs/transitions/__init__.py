@@ -11,10 +11,8 @@ from jobs.transitions.decisions import (
     rework,
     withdraw_approval,
 )
-from jobs.transitions.executions import reconcile
 from jobs.transitions.intake import intake
 from jobs.transitions.leases import heartbeat
-from jobs.transitions.live import authorize_live, revoke_live
 from jobs.transitions.outcomes import complete, escalate, fail
 from jobs.transitions.reflections import reflect
 from jobs.transitions.sweeping import SweepReport, end_if_due, sweep
@@ -24,7 +22,6 @@ __all__ = [
     "Outcome",
     "SweepReport",
     "approve",
-    "authorize_live",
     "claim",
     "claim_next",
     "complete",
@@ -35,14 +32,12 @@ __all__ = [
     "heartbeat",
     "intake",
     "pause",
-    "reconcile",
     "reflect",
     "reject",
     "rendered",
     "resolve",
     "resume",
     "review",
-    "revoke_live",
     "rework",
     "stop",
     "sweep",
