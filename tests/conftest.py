@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db import connection, connections
 
 from governance import embedded
+from jobs import wakeups
 from tests.world import (  # noqa: F401
     agent_zero,
     agent_zero_token,
@@ -68,6 +69,13 @@ def _flush_past_append_only_triggers(django_db_setup: None) -> None:
         ]
 
     connection.ops.sql_flush = sql_flush  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_listener_when_the_database_is_dropped(django_db_setup: None) -> Iterator[None]:
+    """End the connection that listens for work, which any committed move may have begun."""
+    yield
+    wakeups.close()
 
 
 @pytest.fixture
