@@ -13,7 +13,6 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from governance import clock
 from governance.console import registry, wording
 from governance.console.admins import OperatorAdmin
 from governance.console.lists import MATCHES_MAX, Since
@@ -28,6 +27,7 @@ class PlainPage(OperatorAdmin):
     """A row as name and value, for what needs no page of its own."""
 
     page_fields: ClassVar[tuple[str, ...]] = ()
+    page_template = "console/plain.html"
 
     def change_view(
         self,
@@ -47,20 +47,26 @@ class PlainPage(OperatorAdmin):
             "opts": self.opts,
             "row": row,
             "decisions": self.decisions(request, row),
-            "pairs": [(name.replace("_", " "), self._said(row, name)) for name in self.page_fields],
+            "pairs": [(self._named(name), self._said(row, name)) for name in self.page_fields],
             **self.page_context(request, row),
         }
-        return TemplateResponse(request, "console/plain.html", context)
+        return TemplateResponse(request, self.page_template, context)
 
     def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
         """Return further context of the page. For overriding."""
         return {}
+
+    def _named(self, name: str) -> str:
+        own = getattr(self, name, None)
+        return str(getattr(own, "short_description", name.replace("_", " ").strip()))
 
     def _said(self, row: Any, name: str) -> Any:
         own = getattr(self, name, None)
         value = own(row) if callable(own) else getattr(row, name)
         if hasattr(value, "strftime"):
             return wording.stamp(value)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
         if isinstance(value, dict | list):
             return format_html("<pre>{}</pre>", wording.pretty(value))
         return "-" if value in (None, "") else value
@@ -232,7 +238,7 @@ def load_facts(request: HttpRequest) -> dict[str, Any]:
         "waiting": counted,
         "more": counted > WAITING_FACTS_MAX,
         "waiting_max": WAITING_FACTS_MAX,
-        "oldest_seconds": (clock.now() - first).total_seconds() if first else None,
+        "oldest_seconds": (registry.now_of(request) - first).total_seconds() if first else None,
     }
 
 

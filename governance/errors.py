@@ -271,6 +271,12 @@ class ExecutionConflict(DomainError):
     code, reason, retry = "ALREADY_EXISTS", "EXECUTION_CONFLICT", "read"
 
 
+class RouteContentMismatch(DomainError):
+    """This model call was decided for another request."""
+
+    code, reason, retry = "ALREADY_EXISTS", "ROUTE_CONTENT_MISMATCH", "read"
+
+
 class BarrierConflict(DomainError):
     """This barrier id was used for another admission change."""
 

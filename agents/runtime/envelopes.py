@@ -14,7 +14,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from agents.runtime.claim import Claim, Job
-from agents.runtime.client import Call, ControlPlane
+from agents.runtime.client import Call, ControlPlane, Refused
 from agents.runtime.identity import canonical, sha256_hex
 from agents.runtime.timing import steady_now
 
@@ -49,6 +49,10 @@ STATED_BESIDE = {"owner": "agent"} | {
 
 class EnvelopeUnverified(Exception):
     """The claim's envelope does not prove what may be done."""
+
+
+class KeysUnavailable(Exception):
+    """The control plane does not serve its keys; that says nothing against the envelope."""
 
 
 def pre_authentication_encoding(payload_type: str, payload: bytes) -> bytes:
@@ -90,15 +94,16 @@ class KeyRing:
         """Return the key of this id, or None when the control plane does not publish it.
 
         :param wait: as in `ControlPlane.deliver`.
+        :raises KeysUnavailable: the control plane does not serve keys.
         :raises GaveUp: the keys could not be fetched in time.
         """
         with self._lock:
             if keyid not in self._keys and not self._pinned and self._stale():
-                answer = self._plane.deliver(Call("GET", KEYS_PATH), wait=wait)
                 try:
+                    answer = self._plane.deliver(Call("GET", KEYS_PATH), wait=wait)
                     self._keys = read_keys(answer.body)
-                except ValueError as error:
-                    raise EnvelopeUnverified(str(error)) from error
+                except (Refused, ValueError) as error:
+                    raise KeysUnavailable(str(error)) from error
                 self._fetched_at = steady_now()
             return self._keys.get(keyid)
 
@@ -111,6 +116,7 @@ def verified_job(claim: Claim, *, agent: str, keys: KeyRing, wait: Callable[[flo
 
     :raises EnvelopeUnverified: no valid signature, another digest, another agent, or a task that
         differs from what the job says beside its envelope.
+    :raises KeysUnavailable: the control plane does not serve keys.
     :raises GaveUp: the keys could not be fetched in time.
     """
     payload = _signed_payload(claim.document.get("envelope"), keys=keys, wait=wait)

@@ -24,6 +24,8 @@ from agents.runtime.identity import canonical, checked_attempt, external_request
 
 OUTCOMES = ("succeeded", "failed", "not_started")
 USAGE_MEMBERS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+ARTIFACT_MEMBERS = frozenset({"name", "media_type", "size_bytes", "sha256", "pointer"})
+MAX_ARTIFACTS = 100
 MAX_RESULT_BYTES = 1024 * 1024
 MAX_MESSAGE_CHARS = 4000
 MAX_CODE_CHARS = 80
@@ -188,7 +190,7 @@ def _is_usage(value: Any) -> bool:
         return True
     return (
         isinstance(value, dict)
-        and value.keys() <= set(USAGE_MEMBERS)
+        and {"input_tokens", "output_tokens"} <= value.keys() <= set(USAGE_MEMBERS)
         and all(_is_count(count) for count in value.values())
     )
 
@@ -200,12 +202,22 @@ def _is_escalation(value: Any) -> bool:
         isinstance(value, dict)
         and value.keys() <= {"reason", "notify_to"}
         and isinstance(value.get("reason"), str)
+        and value["reason"] != ""
         and isinstance(value.get("notify_to", ""), str)
     )
 
 
 def _are_artifacts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(artifact, dict) for artifact in value)
+    return (
+        isinstance(value, list)
+        and len(value) <= MAX_ARTIFACTS
+        and all(
+            isinstance(artifact, dict)
+            and isinstance(artifact.get("name"), str)
+            and artifact.keys() <= ARTIFACT_MEMBERS
+            for artifact in value
+        )
+    )
 
 
 MEMBER_CHECKS = {

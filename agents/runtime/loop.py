@@ -12,7 +12,12 @@ from agents.runtime import reports
 from agents.runtime.adapters import RuntimeAdapter
 from agents.runtime.claim import Claim, ClaimUnreadable, Job
 from agents.runtime.client import Answer, Call, ControlPlane, GaveUp, Problem, Refused
-from agents.runtime.envelopes import EnvelopeUnverified, KeyRing, verified_job
+from agents.runtime.envelopes import (
+    EnvelopeUnverified,
+    KeyRing,
+    KeysUnavailable,
+    verified_job,
+)
 from agents.runtime.exchange import ExchangeConflict, Result, ResultRefused
 from agents.runtime.executor import OutcomeUnknown, replayed
 from agents.runtime.heartbeats import Keeper
@@ -243,6 +248,8 @@ class Worker:
             return self._report(claim, result, job=job)
         except EnvelopeUnverified as error:
             return self._failure(claim, "ENVELOPE_UNVERIFIED", str(error), retryable=False)
+        except KeysUnavailable as error:
+            return self._failure(claim, "KEYS_UNAVAILABLE", str(error), retryable=True)
         except (ExchangeConflict, ResultRefused) as error:
             return self._failure(claim, "EXCHANGE_CONFLICT", str(error), retryable=False)
         except Refused as error:
@@ -268,6 +275,7 @@ class Worker:
         )
 
     def _failure(self, claim: Claim, code: str, message: str, *, retryable: bool) -> Report:
+        log.warning("%s attempt %s: %s: %s", claim.task_id, claim.attempt, code, message)
         return reports.of_failure(
             claim,
             worker_id=self._plane.session.worker_id,
@@ -309,7 +317,9 @@ class Worker:
         try:
             answer = self._plane.deliver(call, wait=lambda s: not self._aborting.wait(s))
             outcome = answer.body.get("outcome") or answer.body.get("result_code")
-            log.info("%s attempt %s: %s %s", claim.task_id, claim.attempt, call.path, outcome)
+            verb = call.path.rpartition("/")[2]
+            code = (call.body or {}).get("error_code") or ""
+            log.info("%s attempt %s: %s %s %s", claim.task_id, claim.attempt, verb, outcome, code)
         except Refused as error:
             log.warning("%s attempt %s: %s: %s", claim.task_id, claim.attempt, call.path, error)
             if error.problem.code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):

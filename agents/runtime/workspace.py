@@ -11,7 +11,6 @@ from typing import Any
 from agents.runtime import durable
 from agents.runtime.identity import checked_attempt, folder_name
 
-MAX_ARTIFACTS = 100
 MAX_NAME_CHARS = 200
 MAX_ARTIFACT_BYTES = 1024 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
@@ -68,10 +67,8 @@ class Workspaces:
 
         :param listed: `{"name": ..., "media_type": ...}` each; names are relative paths.
         :returns: `name, media_type, size_bytes, sha256, pointer` each.
-        :raises ArtifactRefused: too many, or a name that is not a regular file in the folder.
+        :raises ArtifactRefused: a name that is not a regular file in the folder.
         """
-        if len(listed) > MAX_ARTIFACTS:
-            raise ArtifactRefused(f"more than {MAX_ARTIFACTS} artifacts")
         return [self._keep_one(workspace, artifact) for artifact in listed]
 
     def path_of(self, sha256: str) -> Path:

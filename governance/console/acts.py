@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django import forms
@@ -24,6 +24,7 @@ from governance import audit, clock
 from governance.errors import DomainError, NotFound, PermissionDenied
 from governance.models.console import BulkItem, BulkRun
 
+T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 #: More rows than this are refused; the operator narrows the filter.
@@ -167,6 +168,37 @@ def begin(
     except IntegrityError:
         return BulkRun.objects.get(run_id=selection.run_id)
     return run
+
+
+def once(
+    *, selection: Selection, name: str, user: User, reason: str, make: Callable[[], T]
+) -> T | None:
+    """Do `make` in one transaction with its record; None when the selection was used before.
+
+    For acts whose answer must not be kept, like a token that is shown once.
+    """
+    try:
+        with transaction.atomic():
+            now = clock.now()
+            run = BulkRun.objects.create(
+                run_id=selection.run_id,
+                act=name,
+                model=selection.model,
+                user=user,
+                reason=reason,
+                total=len(selection.keys),
+                created_at=now,
+                finished_at=now,
+            )
+            BulkItem.objects.bulk_create(
+                BulkItem(run=run, position=position, key=key, outcome=BulkItem.Outcome.DONE, at=now)
+                for position, key in enumerate(selection.keys, start=1)
+            )
+            return make()
+    except IntegrityError:
+        if BulkRun.objects.filter(run_id=selection.run_id).exists():
+            return None
+        raise
 
 
 def advance(*, run: BulkRun, seconds: float = SLICE_SECONDS) -> BulkRun:

@@ -17,7 +17,7 @@ from django.db import connection
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from governance import clock
+from governance.console.registry import now_of
 from governance.console.wording import number
 
 #: Rows are counted up to here; beyond it the list says "more than".
@@ -147,7 +147,7 @@ class Since(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any] | None:
         if self.value() not in self.SPANS:
             return None
-        since = clock.now() - self.SPANS[str(self.value())][1]
+        since = now_of(request) - self.SPANS[str(self.value())][1]
         field = self.model_admin_time_field(queryset)
         floor = id_at(queryset.model, field, since)
         return queryset.filter(pk__gte=floor, **{f"{field}__gte": since})

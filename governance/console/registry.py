@@ -9,6 +9,8 @@ from typing import Any
 
 from django.http import HttpRequest
 
+from governance import clock
+
 
 @dataclass(frozen=True)
 class Section:
@@ -67,6 +69,13 @@ inbox_kinds: dict[str, InboxKind] = {}
 #: Functions that count several kinds at once, by name, each no further than one past the maximum.
 inbox_counters: list[Callable[[], dict[str, int]]] = []
 banner_sources: dict[str, Callable[[HttpRequest], Iterable[Banner]]] = {}
+
+
+def now_of(request: HttpRequest) -> datetime:
+    """Return the database's time as of this request, read once: what a page's ages count from."""
+    if not hasattr(request, "console_now"):
+        request.console_now = clock.now()  # type: ignore[attr-defined]
+    return request.console_now  # type: ignore[attr-defined]
 
 
 #: Functions that turn what an operator types into audit subjects (`job:<uuid>`).

@@ -67,7 +67,7 @@ class OperatorSite(admin.AdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        now = clock.now()
+        now = registry.now_of(request)
         shown = [
             {"section": section, "html": self._section(request, section, now)}
             for section in registry.sections_for(request)
@@ -91,7 +91,7 @@ class OperatorSite(admin.AdminSite):
             raise Http404
         if not request.user.has_perm(section.permission):
             return HttpResponse("Not allowed.", status=403)
-        response = HttpResponse(self._section(request, section, clock.now()))
+        response = HttpResponse(self._section(request, section, registry.now_of(request)))
         response["Cache-Control"] = "no-store"
         return response
 
@@ -106,7 +106,7 @@ class OperatorSite(admin.AdminSite):
         context = {
             **self.each_context(request),
             "title": "Inbox",
-            "as_of": clock.now(),
+            "as_of": registry.now_of(request),
             "kinds": [
                 {
                     "kind": kind,

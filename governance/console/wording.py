@@ -35,7 +35,7 @@ def stamp(at: datetime) -> str:
 
 def ago(at: datetime | None, now: datetime) -> SafeString | str:
     """Return `<time>` with the distance from `now`, the instant itself in its title."""
-    if at is None:
+    if not at:
         return "-"
     seconds = (now - at).total_seconds()
     text = f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"

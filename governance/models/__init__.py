@@ -1,4 +1,4 @@
-"""Rows of the ground: audit chain, idempotency records, facts, what operators leave behind."""
+"""Rows of the ground: audit chain, idempotency records, facts, money, what operators leave."""
 
 from governance.models.audit import (
     AuditCheckpoint,
@@ -15,11 +15,26 @@ from governance.models.console import (
 )
 from governance.models.facts import Fact, FactSink, FactStream, Pulse, StreamHold
 from governance.models.idempotency import IdempotencyRecord
+from governance.models.money import (
+    Budget,
+    BudgetWindow,
+    LanguageModel,
+    Price,
+    PriceTier,
+    Reservation,
+    ReservationHold,
+    Resolution,
+    RouteDecision,
+    RoutePolicy,
+    RoutePolicyModel,
+)
 
 __all__ = [
     "AuditCheckpoint",
     "AuditCheckpointLeaf",
     "AuditEvent",
+    "Budget",
+    "BudgetWindow",
     "BulkItem",
     "BulkRun",
     "ChainHead",
@@ -29,7 +44,16 @@ __all__ = [
     "FactSink",
     "FactStream",
     "IdempotencyRecord",
+    "LanguageModel",
+    "Price",
+    "PriceTier",
     "Pulse",
+    "Reservation",
+    "ReservationHold",
+    "Resolution",
+    "RouteDecision",
+    "RoutePolicy",
+    "RoutePolicyModel",
     "SavedView",
     "StreamHold",
 ]

@@ -27,7 +27,7 @@ def ago(at: datetime | None, now: datetime) -> SafeString | str:
 @register.filter
 def instant(at: datetime | None) -> SafeString | str:
     """`{{ at|instant }}`: an instant in UTC with seconds."""
-    if at is None:
+    if not at:
         return "-"
     return format_html('<time datetime="{}">{}</time>', at.isoformat(), wording.stamp(at))
 

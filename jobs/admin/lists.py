@@ -14,12 +14,12 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from agents.models import Agent
-from governance import clock
 from governance.admin import PlainPage
 from governance.console import registry, wording
 from governance.console.admins import OperatorAdmin
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.payloads import shown
+from governance.console.registry import now_of
 from jobs.admin import job_page
 from jobs.models import Attempt, Escalation, Job, Priority, Reflection, RetryExtension, Skill
 
@@ -75,7 +75,7 @@ class JobAdmin(OperatorAdmin):
     uuid_search = ("job_id",)
     search_help_text = "Beginning of a task id or of a job id"
     list_display = (
-        "task", "state_mark", "tries", "agent_name", "type_name", "risk", "state_age",
+        "what", "state_mark", "tries", "agent_name", "type_name", "risk", "state_age",
     )  # fmt: skip
     list_filter = (WaitsFilter, "state", AgentFilter, "risk_tier", "paused", Since)
     list_select_related = ("agent", "job_type", "task")
@@ -90,7 +90,7 @@ class JobAdmin(OperatorAdmin):
         return super().get_queryset(request).defer(*(f"task__{name}" for name in heavy))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        self.now = clock.now()
+        self.now = now_of(request)
         return super().changelist_view(request, extra_context)
 
     @admin.display(description="state")
@@ -101,7 +101,7 @@ class JobAdmin(OperatorAdmin):
         )
 
     @admin.display(description="task")
-    def task(self, job: Job) -> SafeString:
+    def what(self, job: Job) -> SafeString:
         return format_html("{} <small>{}</small>", job.task_id, job.task.title[:80])
 
     @admin.display(description="attempt")
@@ -116,17 +116,19 @@ class JobAdmin(OperatorAdmin):
     def type_name(self, job: Job) -> str:
         return job.job_type.name
 
-    @admin.display(description="since")
+    @admin.display(description="in it for")
     def state_age(self, job: Job) -> Any:
-        return wording.ago(job.state_since, self._now())
+        seconds = (self.now - job.state_since).total_seconds()
+        return format_html(
+            '<time datetime="{}">{}</time>',
+            job.state_since.isoformat(),
+            wording.duration(seconds),
+        )
 
     @admin.display(description="risk, priority")
     def risk(self, job: Job) -> str:
         ordinary = job.priority == Priority.NORMAL
         return job.risk_tier if ordinary else f"{job.risk_tier}, {job.get_priority_display()}"
-
-    def _now(self) -> Any:
-        return getattr(self, "now", None) or clock.now()
 
     # --- The job page -------------------------------------------------------------------------
 

@@ -7,10 +7,9 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
-from governance import clock
 from governance.console import activity
 from governance.console.drawing import Series, bars
-from governance.console.registry import Section, add_section
+from governance.console.registry import Section, add_section, now_of
 from jobs.waiting import DEPTH_MAX, queues
 
 #: What the charts count, by the audit actions that say it.
@@ -36,8 +35,8 @@ def load_queues(request: HttpRequest) -> dict[str, Any]:
 
 def load_activity(request: HttpRequest) -> dict[str, Any]:
     """Return the charts of the last hour and day, counting first what is not yet counted."""
-    activity.count_if_due()
-    now = clock.now()
+    activity.count_if_due(now=now_of(request))
+    now = now_of(request)
     groups: dict[str, tuple[str, ...]] = {name: actions for name, _, actions in CHARTS}
     spans = {
         span: activity.series(groups=groups, until=now, **scale)

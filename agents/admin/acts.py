@@ -1,0 +1,260 @@
+"""What operators can do to agents and to the fleet: each act asks, then calls one transition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+
+from agents.models import Agent, Credential, MaintenanceInhibit, RuntimeSwitch, Session
+from agents.transitions import admission, credentials, epochs, inhibits, sessions, switches
+from governance import audit, clock
+from governance.console.acts import Act, add_act
+from governance.errors import NotFound
+
+INHIBIT_MINUTES_MAX = 60 * 24 * 14
+Admission = Agent.Admission
+
+
+class InhibitForm(forms.Form):
+    """How long an inhibit lasts."""
+
+    minutes = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=INHIBIT_MINUTES_MAX,
+        help_text="Empty: until an operator lifts it.",
+    )
+
+
+class RuntimeForm(forms.Form):
+    """Which runtime an agent is to have."""
+
+    runtime = forms.CharField(max_length=40, help_text="command, http, openai …")
+
+
+def _admit(state: str) -> Callable[..., str]:
+    def run(*, key: str, actor: str, reason: str) -> str:
+        # The run's id names the barrier, so that the same run moves the generation once.
+        answer = admission.set_admission(
+            agent=key,
+            state=state,
+            barrier_id=f"console:{audit.current_request_id.get()}",
+            actor=actor,
+            reason=reason,
+        )
+        return f"{answer.state}, generation {answer.generation}; {answer.active_leases} running"
+
+    return run
+
+
+def _admitted(*, unlike: str) -> Callable[[Agent, str], str]:
+    return lambda agent, actor: f"it is {unlike} already" if agent.admission == unlike else ""
+
+
+def _inhibit_agent(*, key: str, actor: str, reason: str, minutes: int | None = None) -> str:
+    row = inhibits.inhibit(agent=key, actor=actor, reason=reason, ends_at=_after(minutes))
+    return f"inhibit {row.pk} in force"
+
+
+def _inhibit_fleet(*, key: str, actor: str, reason: str, minutes: int | None = None) -> str:
+    row = inhibits.inhibit(actor=actor, reason=reason, ends_at=_after(minutes))
+    return f"inhibit {row.pk} in force"
+
+
+def _after(minutes: int | None) -> Any:
+    return clock.now() + timedelta(minutes=minutes) if minutes else None
+
+
+def _lift(*, key: str, actor: str, reason: str) -> str:
+    inhibits.lift(inhibit_id=int(key), actor=actor, reason=reason)
+    return "lifted"
+
+
+def _rotate_epoch(*, key: str, actor: str, reason: str) -> str:
+    return f"the epoch is {epochs.rotate(actor=actor, reason=reason)}"
+
+
+def _begin_switch(*, key: str, actor: str, reason: str, runtime: str) -> str:
+    switch = switches.begin(agent=key, runtime=runtime, actor=actor, reason=reason)
+    return f"switch {switch.pk} to {runtime} begun; it waits for {switches.waits_for(switch)}"
+
+
+def _advance_switch(*, key: str, actor: str, reason: str) -> str:
+    before = ""
+    switch = switches.advance(switch_id=int(key), actor=actor)
+    # Each call takes one step; go on as far as the conditions hold now.
+    while switch.state == RuntimeSwitch.State.RUNNING and switch.step != before:
+        before = switch.step
+        switch = switches.advance(switch_id=int(key), actor=actor)
+    if switch.state == RuntimeSwitch.State.RUNNING:
+        return f"it waits for {switches.waits_for(switch)}"
+    return str(switch.state)
+
+
+def _give_up_switch(*, key: str, actor: str, reason: str) -> str:
+    switches.give_up(switch_id=int(key), actor=actor, error=reason)
+    return "failed; its inhibit stays in force"
+
+
+def _running(switch: RuntimeSwitch, actor: str) -> str:
+    return "" if switch.state == RuntimeSwitch.State.RUNNING else f"it is {switch.state}"
+
+
+def _approve_cell(*, key: str, actor: str, reason: str) -> str:
+    session = Session.objects.select_related("agent").filter(session_id=key).first()
+    if session is None:
+        raise NotFound("There is no such session.")
+    sessions.approve_cell(
+        agent=session.agent.name, cell_id=session.cell_id, actor=actor, reason=reason
+    )
+    return f"cell {session.cell_id} approved"
+
+
+def _pending(session: Session, actor: str) -> str:
+    return "" if session.state == Session.State.PENDING else f"it is {session.state}"
+
+
+def _revoke(*, key: str, actor: str, reason: str) -> str:
+    credentials.revoke(prefix=key, actor=actor, reason=reason)
+    return "revoked"
+
+
+def _unrevoked(credential: Credential, actor: str) -> str:
+    return "it is revoked already" if credential.revoked_at else ""
+
+
+def _unlifted(inhibit: MaintenanceInhibit, actor: str) -> str:
+    return "it is lifted already" if inhibit.lifted_at else ""
+
+
+for act in (
+    Act(
+        name="open",
+        model="agents.agent",
+        label="Open",
+        permission="agents.set_admission",
+        effect="Lets each agent take new work again.",
+        run=_admit(Admission.OPEN),
+        fits=_admitted(unlike=Admission.OPEN),
+    ),
+    Act(
+        name="drain",
+        model="agents.agent",
+        label="Drain",
+        permission="agents.set_admission",
+        effect="Lets each agent finish what it runs and take nothing new; when its last lease is "
+        "gone it is closed. It is told at its next heartbeat.",
+        run=_admit(Admission.DRAINING),
+        fits=_admitted(unlike=Admission.DRAINING),
+    ),
+    Act(
+        name="close",
+        model="agents.agent",
+        label="Close",
+        permission="agents.set_admission",
+        effect="Stops each agent from taking new work at once; when this answers, no earlier claim "
+        "can still go through. Running work goes on.",
+        run=_admit(Admission.CLOSED),
+        fits=_admitted(unlike=Admission.CLOSED),
+        grave=True,
+    ),
+    Act(
+        name="inhibit",
+        model="agents.agent",
+        label="Inhibit for maintenance",
+        permission="agents.inhibit_fleet",
+        effect="Stops new work of each agent for a time. Running work goes on, and the guard "
+        "raises no alarm.",
+        run=_inhibit_agent,
+        fields=InhibitForm,
+        grave=True,
+    ),
+    Act(
+        name="switch_runtime",
+        model="agents.agent",
+        label="Switch runtime",
+        permission="agents.switch_runtime",
+        effect="Begins the switch of the agent to another runtime: inhibit, drain, switch, all "
+        "workers fresh, lift, guard healthy. It ends verified, or failed with the inhibit in "
+        "force.",
+        run=_begin_switch,
+        fields=RuntimeForm,
+        grave=True,
+        bulk=False,
+    ),
+    Act(
+        name="inhibit_all",
+        model="agents.fleet",
+        label="Inhibit the fleet",
+        permission="agents.inhibit_fleet",
+        effect="Stops new work of all agents for a time. Running work goes on, and the guard "
+        "raises no alarm.",
+        run=_inhibit_fleet,
+        fields=InhibitForm,
+        grave=True,
+    ),
+    Act(
+        name="rotate_epoch",
+        model="agents.fleet",
+        label="Rotate the epoch",
+        permission="agents.rotate_epoch",
+        effect="Makes every session activate again under a new dispatcher epoch; running work goes "
+        "on under its tokens. After a restore of the database this is not enough: use "
+        "manage.py rotate_epoch --after-restore.",
+        run=_rotate_epoch,
+        grave=True,
+    ),
+    Act(
+        name="lift",
+        model="agents.maintenanceinhibit",
+        label="Lift",
+        permission="agents.inhibit_fleet",
+        effect="Ends each inhibit now: new work is granted again.",
+        run=_lift,
+        fits=_unlifted,
+    ),
+    Act(
+        name="advance",
+        model="agents.runtimeswitch",
+        label="Go on",
+        permission="agents.switch_runtime",
+        effect="Takes the next steps of the switch, as far as their conditions hold.",
+        run=_advance_switch,
+        fits=_running,
+        bulk=False,
+    ),
+    Act(
+        name="give_up",
+        model="agents.runtimeswitch",
+        label="Give up",
+        permission="agents.switch_runtime",
+        effect="Ends the switch as failed. Its inhibit stays in force until it is lifted.",
+        run=_give_up_switch,
+        fits=_running,
+        grave=True,
+        bulk=False,
+    ),
+    Act(
+        name="approve_cell",
+        model="agents.session",
+        label="Approve the cell",
+        permission="agents.approve_cell",
+        effect="Lets the cell of each session act for its agent, now and after restarts.",
+        run=_approve_cell,
+        fits=_pending,
+    ),
+    Act(
+        name="revoke",
+        model="agents.credential",
+        label="Revoke",
+        permission="agents.manage_credentials",
+        effect="Makes each token void at once and for good.",
+        run=_revoke,
+        fits=_unrevoked,
+        grave=True,
+    ),
+):
+    add_act(act)

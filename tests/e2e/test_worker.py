@@ -1,0 +1,127 @@
+"""The worker against the real service over HTTP: the examples, and a worker that is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from jobs import transitions, wakeups
+from jobs.models import Attempt, Job
+
+PATIENCE_SECONDS = 40
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def _no_listener_left() -> Iterator[None]:
+    yield
+    wakeups.close()
+
+
+@pytest.fixture
+def submit(live_server, submitter_token) -> Callable[[Path], dict]:
+    """Return a function that takes in an example task over HTTP."""
+
+    def send(path: Path) -> dict:
+        answer = httpx.post(
+            f"{live_server.url}/v1/jobs",
+            json=json.loads(path.read_text()),
+            headers={"Authorization": f"Bearer {submitter_token}"},
+        )
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    return send
+
+
+@pytest.fixture
+def spawn(live_server, issue, tmp_path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """Return a function that starts a worker process of an agent."""
+    spawned: list[subprocess.Popen] = []
+    tokens: dict[str, str] = {}
+
+    def start(agent: str, *options: str, program: list[str] | None = None) -> subprocess.Popen:
+        token = tokens.get(agent) or tokens.setdefault(agent, issue(agent=agent))
+        example = [sys.executable, str(EXAMPLES / "programs" / f"{agent}.py")]
+        command = [sys.executable, "-m", "agents.runtime", "--url", live_server.url]
+        command += ["--agent", agent, "--data", str(tmp_path / agent), "--wait-seconds", "1"]
+        command += [*options, "--", *(program or example)]
+        process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"FENCEPOST_TOKEN": token})
+        spawned.append(process)
+        return process
+
+    yield start
+    for process in spawned:
+        if process.poll() is None:
+            process.kill()
+        process.wait(PATIENCE_SECONDS)
+
+
+def run_to_the_end(process: subprocess.Popen) -> None:
+    assert process.wait(PATIENCE_SECONDS) == 0
+
+
+def state_of(task_id: str) -> str:
+    return Job.objects.get(task_id=task_id).state
+
+
+def test_the_examples_arrive_where_they_belong(submit, spawn):
+    for path in sorted(EXAMPLES.glob("*.json")):
+        submit(path)
+        assert submit(path)["outcome"] == "already_queued"
+    assert state_of("example-duration-parser") == "held"
+
+    for agent in ("hermes", "openclaw", "agent_zero"):
+        run_to_the_end(spawn(agent, "--once"))
+    assert state_of("example-parcel-data-contract") == "review_required"
+    assert state_of("example-ticket-classification") == "completed"
+    assert state_of("example-duration-parser") == "held"
+
+    transitions.approve(
+        task_id="example-duration-parser", actor="user:approver", reason="It was looked at."
+    )
+    run_to_the_end(spawn("agent_zero", "--once"))
+    assert state_of("example-duration-parser") == "review_required"
+    delivered = Attempt.objects.get(job__task_id="example-duration-parser").result
+    assert [a["name"] for a in delivered["artifacts"]] == [
+        "change.patch",
+        "rollback.patch",
+        "tests.log",
+    ]
+
+
+def test_a_killed_workers_attempt_is_told_as_lost_and_the_next_attempt_does_the_work(
+    submit, spawn, tmp_path
+):
+    began = tmp_path / "began"
+    os.mkfifo(began)
+    hang = [
+        sys.executable,
+        "-c",
+        f"import time; open({str(began)!r}, 'w').write('x'); time.sleep(60)",
+    ]
+    submit(EXAMPLES / "classification.json")
+    first = spawn("openclaw", program=hang)
+    # Opens when the program has opened its end: it runs.
+    began.read_text()
+    first.send_signal(signal.SIGKILL)
+    first.wait(PATIENCE_SECONDS)
+
+    run_to_the_end(spawn("openclaw", "--once"))
+    job = Job.objects.get(task_id="example-ticket-classification")
+    lost = job.attempts.get(number=1)
+    assert (job.state, lost.outcome, lost.error_code) == ("queued", "failed", "OUTCOME_UNKNOWN")
+
+    Job.objects.filter(pk=job.pk).update(available_at=job.created_at)
+    run_to_the_end(spawn("openclaw", "--once"))
+    assert state_of("example-ticket-classification") == "completed"
+    assert job.attempts.get(number=2).outcome == "completed"
