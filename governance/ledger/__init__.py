@@ -21,6 +21,7 @@ from governance.ledger.reservations import (
     reconcile,
     release,
     release_all,
+    resolve,
     resolve_all,
     settle,
 )
@@ -43,6 +44,7 @@ __all__ = [
     "release",
     "release_all",
     "reserve",
+    "resolve",
     "resolve_all",
     "settle",
     "verify",

@@ -8,7 +8,7 @@ from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from governance import clock, sql
@@ -146,29 +146,33 @@ def money_of_job(*, job_id: UUID) -> QuerySet[RouteDecision]:
 
 
 def verify() -> Iterator[Difference]:
-    """Recompute every counter, state and amount from the rows, and yield what differs."""
-    for row in _rows(COUNTERS):
-        for counter in ("held", "spent"):
-            if row[counter] != row[f"{counter}_in_rows"]:
-                yield Difference(
-                    f"budget_window.{counter}",
-                    f"budget window {row['id']}",
-                    text_of(row[f"{counter}_in_rows"]),
-                    text_of(row[counter]),
-                )
-    for row in _rows(STATES):
-        yield Difference(
-            "reservation.state",
-            f"reservation {row['reservation_id']}",
-            row["ended_as"] or "open",
-            row["state"],
-        )
-    for row in _rows(PAIRS):
-        expected = "a reservation" if row["decision"] == "issued" else "no reservation"
-        found = str(row["reservation_id"] or "none")
-        yield Difference("decision.reservation", f"decision {row['decision_id']}", expected, found)
-    for row in _rows(AMOUNTS):
-        yield from _wrong_amounts(row)
+    """Recompute every counter, state and amount from the rows, and yield what differs.
+
+    Takes no locks and as long as it needs; calls that run meanwhile are seen whole or not at all.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 0")
+        for row in _rows(COUNTERS):
+            yield from _wrong_counters(row)
+        for row in _rows(STATES):
+            subject = f"reservation {row['reservation_id']}"
+            yield Difference("reservation.state", subject, row["ended_as"] or "open", row["state"])
+        for row in _rows(PAIRS):
+            expected = "a reservation" if row["decision"] == "issued" else "no reservation"
+            found = str(row["reservation_id"] or "none")
+            subject = f"decision {row['decision_id']}"
+            yield Difference("decision.reservation", subject, expected, found)
+        for row in _rows(AMOUNTS):
+            yield from _wrong_amounts(row)
+
+
+def _wrong_counters(row: sql.Row) -> Iterator[Difference]:
+    for counter in ("held", "spent"):
+        expected, found = row[f"{counter}_in_rows"], row[counter]
+        if expected != found:
+            subject = f"budget window {row['id']}"
+            yield Difference(f"budget_window.{counter}", subject, text_of(expected), text_of(found))
 
 
 def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
@@ -195,9 +199,12 @@ def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
 
 
 def _rows(statement: str) -> Iterator[sql.Row]:
-    with connection.cursor() as cursor:
+    with connection.chunked_cursor() as cursor:
         cursor.execute(statement)
+        batch = cursor.fetchmany(ROWS_PER_FETCH)
+        # A server-side cursor describes its columns once it has fetched.
         names = [column.name for column in cursor.description]
-        while batch := cursor.fetchmany(ROWS_PER_FETCH):
+        while batch:
             for values in batch:
                 yield dict(zip(names, values, strict=True))
+            batch = cursor.fetchmany(ROWS_PER_FETCH)

@@ -14,6 +14,7 @@ from django.db import transaction
 
 from governance import digests, sql
 from governance.errors import (
+    BindingMismatch,
     DomainError,
     FieldFault,
     InvalidArgument,
@@ -68,6 +69,7 @@ READ_OPEN = (
 class End:
     """How a reservation ends.
 
+    :param external_request_id: where given, the reservation must be one of this execution.
     :param cost_basis: for `failed` only: `none` where nothing was billed, `estimate` where that
         is not known (the default), `usage` where usage is given.
     :raises InvalidArgument: the parts contradict each other.
@@ -75,6 +77,7 @@ class End:
 
     reservation_id: UUID
     ended_as: str
+    external_request_id: str = ""
     usage: Usage | None = None
     provider_response_id: str = ""
     error_code: str = ""
@@ -170,7 +173,7 @@ def settle(
         provider_response_id=provider_response_id,
         error_code=error_code,
     )
-    return _one(end, actor=actor)
+    return resolve(end=end, actor=actor)
 
 
 def fail(
@@ -197,7 +200,7 @@ def fail(
         provider_response_id=provider_response_id,
         error_code=error_code,
     )
-    return _one(end, actor=actor)
+    return resolve(end=end, actor=actor)
 
 
 def release(*, reservation_id: UUID, actor: str, reason: str = "") -> Resolved:
@@ -207,7 +210,7 @@ def release(*, reservation_id: UUID, actor: str, reason: str = "") -> Resolved:
     :raises ModelReservationStateInvalid: its execution was started, or it has ended otherwise.
     """
     end = End(reservation_id=reservation_id, ended_as=State.RELEASED, reason=reason)
-    return _one(end, actor=actor)
+    return resolve(end=end, actor=actor)
 
 
 def reconcile(
@@ -236,7 +239,20 @@ def reconcile(
         provider_response_id=provider_response_id,
         reason=reason,
     )
-    return _one(end, actor=actor, by_evidence=True)
+    return resolve(end=end, actor=actor, by_evidence=True)
+
+
+def resolve(*, end: End, actor: str, by_evidence: bool = False) -> Resolved:
+    """End one reservation.
+
+    :raises NotFound: no such reservation.
+    :raises BindingMismatch: it belongs to another execution.
+    :raises ModelReservationStateInvalid: it has ended in another way, or may have happened.
+    """
+    [answer] = resolve_all(ends=[end], actor=actor, by_evidence=by_evidence)
+    if isinstance(answer, DomainError):
+        raise answer
+    return answer
 
 
 @transaction.atomic
@@ -307,13 +323,6 @@ def mark_in_doubt(*, external_request_ids: Iterable[str]) -> sql.Statement:
     return sql.Statement(MARK_IN_DOUBT, (list(external_request_ids),))
 
 
-def _one(end: End, *, actor: str, by_evidence: bool = False) -> Resolved:
-    [answer] = resolve_all(ends=[end], actor=actor, by_evidence=by_evidence)
-    if isinstance(answer, DomainError):
-        raise answer
-    return answer
-
-
 def _resolved(
     end: End,
     row: sql.Row | None,
@@ -325,11 +334,14 @@ def _resolved(
     """Judge one end against the locked reservation and return it, unsaved.
 
     :raises NotFound: no such reservation.
+    :raises BindingMismatch: it belongs to another execution.
     :raises ModelReservationStateInvalid: it has ended otherwise, or was started and is released.
     """
     if row is None:
         raise NotFound("There is no such reservation.")
     reservation = sql.build(Reservation, row, "r")
+    if end.external_request_id not in ("", reservation.external_request_id):
+        raise BindingMismatch("The reservation belongs to another execution.")
     if (stored := ended.get(end.reservation_id)) is not None:
         if stored.content_sha256 != end.content_sha256:
             raise ModelReservationStateInvalid(current={"state": stored.ended_as})

@@ -262,6 +262,8 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
             sql.Statement(LOCK_WINDOWS, params),
             sql.Statement(READ_ROOM, params),
         )
+        # A budget that was made since the windows were opened counts from the next call on.
+        room = [row for row in room if row["id"] is not None]
     chosen = _choose(candidates, room)
     routed = _written(request, candidates, chosen, room, at=clock["now"], started=started)
     if chosen is not None:

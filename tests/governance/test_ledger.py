@@ -598,6 +598,22 @@ def test_an_unknown_reservation_is_not_found():
         ledger.settle(reservation_id=uuid7(), usage=None, actor=ACTOR)
 
 
+def test_a_reservation_of_another_execution_is_not_ended():
+    cap("1")
+    mine, other = reserved(), reserved()
+    end = ledger.End(
+        reservation_id=other.reservation.reservation_id,
+        external_request_id=mine.decision.external_request_id,
+        ended_as="released",
+    )
+
+    with pytest.raises(BindingMismatch):
+        ledger.resolve(end=end, actor=ACTOR)
+
+    assert not Resolution.objects.exists()
+    assert counters() == [(2 * LARGE_CALL, 0)]
+
+
 @pytest.mark.parametrize(
     ("happened", "usage", "state", "cost"),
     [
