@@ -224,7 +224,7 @@ def reconcile(
 ) -> Resolved:
     """End a reservation in doubt by the evidence that an operator has.
 
-    `happened` settles it, at the usage or else at the estimate; otherwise it is released.
+    `happened` settles it, at the usage or else at the estimate; otherwise it failed at no cost.
 
     :raises InvalidArgument: no reason, or usage of a call that did not happen.
     :raises NotFound: no such reservation.
@@ -234,36 +234,31 @@ def reconcile(
         raise InvalidArgument(errors=[FieldFault("/reason", "must say what the evidence is")])
     end = End(
         reservation_id=reservation_id,
-        ended_as=State.SETTLED if happened else State.RELEASED,
+        ended_as=State.SETTLED if happened else State.FAILED,
         usage=usage,
+        cost_basis=None if happened else Resolution.Basis.NONE.value,
         provider_response_id=provider_response_id,
         reason=reason,
     )
-    return resolve(end=end, actor=actor, by_evidence=True)
+    return resolve(end=end, actor=actor)
 
 
-def resolve(*, end: End, actor: str, by_evidence: bool = False) -> Resolved:
+def resolve(*, end: End, actor: str) -> Resolved:
     """End one reservation.
 
     :raises NotFound: no such reservation.
     :raises BindingMismatch: it belongs to another execution.
     :raises ModelReservationStateInvalid: it has ended in another way, or may have happened.
     """
-    [answer] = resolve_all(ends=[end], actor=actor, by_evidence=by_evidence)
+    [answer] = resolve_all(ends=[end], actor=actor)
     if isinstance(answer, DomainError):
         raise answer
     return answer
 
 
 @transaction.atomic
-def resolve_all(
-    *, ends: Sequence[End], actor: str, by_evidence: bool = False
-) -> list[Resolved | DomainError]:
-    """End a set of reservations and return, in the asked order, what became of each.
-
-    :param by_evidence: an operator knows that a call in doubt never happened, so it may be
-        released.
-    """
+def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainError]:
+    """End a set of reservations and return, in the asked order, what became of each."""
     ids = [end.reservation_id for end in ends]
     _, rows, resolutions, [clock] = sql.together(
         sql.Statement(LOCK_RESERVATIONS, (ids,)),
@@ -277,8 +272,7 @@ def resolve_all(
     fresh: list[Resolved] = []
     for end in ends:
         try:
-            answer = _resolved(end, found.get(end.reservation_id), ended, actor, clock["now"],
-                               by_evidence)  # fmt: skip
+            answer = _resolved(end, found.get(end.reservation_id), ended, actor, clock["now"])
         except DomainError as refusal:
             answers.append(refusal)
             continue
@@ -329,7 +323,6 @@ def _resolved(
     ended: dict[UUID, Resolution],
     actor: str,
     at: datetime,
-    by_evidence: bool,
 ) -> Resolved:
     """Judge one end against the locked reservation and return it, unsaved.
 
@@ -347,7 +340,7 @@ def _resolved(
             raise ModelReservationStateInvalid(current={"state": stored.ended_as})
         reservation.state = stored.ended_as
         return Resolved("already_recorded", reservation, stored)
-    if end.ended_as == State.RELEASED and reservation.state == State.IN_DOUBT and not by_evidence:
+    if end.ended_as == State.RELEASED and reservation.state == State.IN_DOUBT:
         raise ModelReservationStateInvalid(
             "The call may have happened: report its result, or let an operator reconcile it.",
             current={"state": reservation.state},

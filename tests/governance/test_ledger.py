@@ -619,7 +619,7 @@ def test_a_reservation_of_another_execution_is_not_ended():
     [
         (True, Usage(1000, 0), "settled", "0.01"),
         (True, None, "settled", "0.03"),
-        (False, None, "released", "0"),
+        (False, None, "failed", "0"),
     ],
 )
 def test_an_operator_reconciles_a_call_in_doubt(happened, usage, state, cost):
@@ -761,6 +761,40 @@ def test_a_reservation_does_not_end_without_its_resolution():
         Reservation.objects.update(state="settled")
 
     assert Reservation.objects.get().state == "held"
+
+
+def test_the_database_does_not_release_what_is_in_doubt():
+    routed = ledger.reserve(request=request(), started=True)
+    resolution = {
+        "reservation": routed.reservation,
+        "ended_as": "released",
+        "cost": 0,
+        "cost_basis": "none",
+        "overrun": False,
+        "usage_missing": False,
+        "resolved_at": clock.now(),
+    }
+
+    with pytest.raises(DatabaseError), transaction.atomic():
+        Resolution.objects.create(**resolution)
+        Reservation.objects.update(state="released")
+
+    assert Reservation.objects.get().state == "in_doubt"
+
+
+def test_reconciling_with_usage_of_a_call_that_did_not_happen_is_refused():
+    routed = ledger.reserve(request=request(), started=True)
+
+    with pytest.raises(InvalidArgument):
+        ledger.reconcile(
+            reservation_id=routed.reservation.reservation_id,
+            happened=False,
+            usage=Usage(1, 1),
+            actor="user:anna",
+            reason="provider's log",
+        )
+
+    assert Reservation.objects.get().state == "in_doubt"
 
 
 def test_counters_never_go_below_zero():
