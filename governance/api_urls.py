@@ -2,11 +2,13 @@
 
 from django.urls import path
 
-from governance import public
+from governance import public, reference
 
 urlpatterns = [
     path("healthz", public.healthz),
     path("readyz", public.readyz),
     path("metrics", public.metrics_page),
     path(".well-known/fencepost/keys.json", public.keys),
+    path("v1/openapi.json", reference.openapi_document, name="openapi"),
+    path("docs/", reference.openapi_page, name="api-docs"),
 ]

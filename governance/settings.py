@@ -188,6 +188,9 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Governed job control plane for AI-agent workers: the worker API.",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
+    "SCHEMA_PATH_PREFIX": "/v1",
+    # Enumerations stay where they are used: no names are made up for them.
+    "POSTPROCESSING_HOOKS": [],
     "SERVE_INCLUDE_SCHEMA": False,
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
@@ -272,3 +275,9 @@ BROKER_CONFIRM_TIMEOUT_SECONDS = env.int("BROKER_CONFIRM_TIMEOUT_SECONDS", defau
 WEBHOOK_URL = env.str("WEBHOOK_URL", default="")
 WEBHOOK_SECRET = env.str("WEBHOOK_SECRET", default="")
 WEBHOOK_TIMEOUT_SECONDS = env.int("WEBHOOK_TIMEOUT_SECONDS", default=10)
+
+# ---- artifacts -------------------------------------------------------------------------------
+
+#: Without a bucket artifacts are kept in a folder of the installation.
+S3_BUCKET = env.str("FENCEPOST_S3_BUCKET", default="")
+S3_ENDPOINT = env.str("FENCEPOST_S3_ENDPOINT", default="")

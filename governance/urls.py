@@ -7,5 +7,6 @@ urlpatterns = [
     path("", include("governance.api_urls")),
     path("v1/", include("agents.urls")),
     path("v1/", include("jobs.urls")),
+    path("objects/", include("jobs.object_urls")),
     path("admin/", admin.site.urls),
 ]

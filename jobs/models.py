@@ -325,6 +325,8 @@ class Attempt(models.Model):
     deadline_at = models.DateTimeField(null=True, blank=True)
     claim_key = models.UUIDField(null=True, blank=True)
     claim_answers = models.PositiveIntegerField(default=1)
+    #: Whether routes were decided or permits issued: their authority must end with the attempt.
+    governed = models.BooleanField(default=False)
     ended_at = models.DateTimeField(null=True, blank=True)
     outcome = models.CharField(max_length=20, choices=Outcome, null=True, blank=True)
     outcome_sha256 = models.CharField(max_length=64, blank=True)
@@ -580,3 +582,242 @@ class Skill(models.Model):
 
     def __str__(self) -> str:
         return self.pattern[:60]
+
+
+class ExecutionMode(models.TextChoices):
+    MOCK = "mock"
+    LIVE = "live"
+
+
+class LiveAuthorization(models.Model):
+    """A governor's word that an agent may execute live under a runtime, until a time.
+
+    Without one a live execution is refused; there is no fallback from one mode to the other.
+    """
+
+    agent = models.ForeignKey(Agent, models.PROTECT, related_name="live_authorizations")
+    runtime = models.CharField(max_length=40)
+    granted_by = models.CharField(max_length=160)
+    granted_at = models.DateTimeField()
+    reason = models.TextField()
+    ends_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    revoked_by = models.CharField(max_length=160, blank=True)
+    revoke_reason = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(ends_at__gt=F("granted_at")), name="live_authorization_ends"
+            ),
+            models.CheckConstraint(condition=~Q(reason=""), name="live_authorization_has_reason"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["agent", "runtime"],
+                name="live_authorization_idx",
+                condition=Q(revoked_at=None),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.agent} live under {self.runtime} until {self.ends_at}"
+
+
+class Permit(models.Model):
+    """A single-use right to start one execution of one attempt.
+
+    Bound to session, epoch, generation, token and reservation; `deadline_at` is exclusive.
+    """
+
+    class State(models.TextChoices):
+        ISSUED = "issued"
+        SPENT = "spent"
+        REVOKED = "revoked"
+        EXPIRED = "expired"
+
+    permit_id = models.UUIDField(unique=True)
+    job = models.ForeignKey(Job, models.PROTECT, related_name="permits", db_index=False)
+    attempt = models.PositiveIntegerField()
+    fencing_token = models.PositiveBigIntegerField()
+    external_request_id = models.CharField(max_length=80)
+    session = models.ForeignKey(Session, models.PROTECT, db_constraint=False, db_index=False)
+    session_generation = models.PositiveBigIntegerField()
+    dispatcher_epoch = models.UUIDField()
+    mode = models.CharField(max_length=4, choices=ExecutionMode)
+    reservation_id = models.UUIDField(null=True, blank=True)
+    state = models.CharField(max_length=8, choices=State, default=State.ISSUED)
+    issued_at = models.DateTimeField()
+    deadline_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["job", "attempt"],
+                condition=Q(state__in=["issued", "spent"]),
+                name="permit_one_open_or_spent_per_attempt",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="issued", ended_at=None)
+                | (~Q(state="issued") & Q(ended_at__isnull=False)),
+                name="permit_ended_iff_not_issued",
+            ),
+        ]
+        indexes = [models.Index(fields=["job", "attempt"], name="permit_of_attempt_idx")]
+
+    def __str__(self) -> str:
+        return f"permit {self.permit_id}"
+
+
+class Execution(models.Model):
+    """One external effect of one attempt. `unknown` from before it may begin until its result.
+
+    A reconciliation is a row beside it and does not change `state`.
+    """
+
+    class State(models.TextChoices):
+        REFUSED = "refused"
+        UNKNOWN = "unknown"
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+        NOT_STARTED = "not_started"
+
+    external_request_id = models.CharField(max_length=80, unique=True)
+    job = models.ForeignKey(Job, models.PROTECT, related_name="executions", db_index=False)
+    attempt = models.PositiveIntegerField()
+    fencing_token = models.PositiveBigIntegerField()
+    permit = models.OneToOneField(Permit, models.PROTECT, related_name="execution")
+    reservation_id = models.UUIDField(null=True, blank=True)
+    mode = models.CharField(max_length=4, choices=ExecutionMode)
+    runtime = models.CharField(max_length=40)
+    execution_digest = models.CharField(max_length=64)
+    request_sha256 = models.CharField(max_length=64)
+    state = models.CharField(max_length=12, choices=State)
+    refusal_reason = models.CharField(max_length=60, blank=True)
+    decided_at = models.DateTimeField()
+    deadline_at = models.DateTimeField()
+    resulted_at = models.DateTimeField(null=True, blank=True)
+    result_sha256 = models.CharField(max_length=64, blank=True)
+    outcome_sha256 = models.CharField(max_length=64, blank=True)
+    result = models.JSONField(null=True, blank=True)
+    result_pointer = models.CharField(max_length=1000, blank=True)
+    usage = models.JSONField(null=True, blank=True)
+    error_code = models.CharField(max_length=80, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["job", "attempt"], name="execution_one_per_attempt"),
+            models.CheckConstraint(
+                condition=Q(state__in=["unknown", "refused"], resulted_at=None)
+                | Q(state__in=["succeeded", "failed", "not_started"], resulted_at__isnull=False),
+                name="execution_result_iff_dated",
+            ),
+        ]
+        indexes = [
+            # What waits to be reported or reconciled.
+            models.Index(fields=["id"], name="execution_unknown_idx", condition=Q(state="unknown"))
+        ]
+
+    def __str__(self) -> str:
+        return self.external_request_id
+
+
+class ExecutionEvidence(models.Model):
+    """What somebody said about an execution that was no longer theirs to decide. Append-only."""
+
+    execution = models.ForeignKey(Execution, models.PROTECT, related_name="evidence")
+    given_by = models.CharField(max_length=160)
+    given_at = models.DateTimeField()
+    attempt = models.PositiveIntegerField()
+    fencing_token = models.PositiveBigIntegerField()
+    outcome = models.CharField(max_length=12)
+    content_sha256 = models.CharField(max_length=64)
+    content = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["execution", "content_sha256"], name="execution_evidence_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"evidence on {self.execution_id}: {self.outcome}"
+
+
+class Reconciliation(models.Model):
+    """A person's verdict on an execution whose outcome was unknown. Append-only.
+
+    `undetermined` leaves it open; of the other two there is one at most.
+    """
+
+    class Verdict(models.TextChoices):
+        HAPPENED = "happened"
+        NOT_HAPPENED = "not_happened"
+        UNDETERMINED = "undetermined"
+
+    execution = models.ForeignKey(Execution, models.PROTECT, related_name="reconciliations")
+    verdict = models.CharField(max_length=12, choices=Verdict)
+    decided_by = models.CharField(max_length=160)
+    decided_at = models.DateTimeField()
+    reason = models.TextField()
+    evidence = models.JSONField(default=dict)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["execution"],
+                condition=~Q(verdict="undetermined"),
+                name="reconciliation_final_once",
+            ),
+            models.CheckConstraint(condition=~Q(reason=""), name="reconciliation_has_reason"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} by {self.decided_by}"
+
+
+class Upload(models.Model):
+    """A grant to put one artifact into the object store, and the artifact once it is there.
+
+    `object_key` holds job and token; size and checksum are what the worker announced and what
+    the store confirmed.
+    """
+
+    class State(models.TextChoices):
+        GRANTED = "granted"
+        STORED = "stored"
+
+    upload_id = models.UUIDField(unique=True)
+    artifact_id = models.UUIDField(unique=True, null=True, blank=True)
+    job = models.ForeignKey(Job, models.PROTECT, related_name="uploads")
+    attempt = models.PositiveIntegerField()
+    fencing_token = models.PositiveBigIntegerField()
+    name = models.CharField(max_length=200)
+    media_type = models.CharField(max_length=100)
+    size_bytes = models.PositiveBigIntegerField()
+    sha256 = models.CharField(max_length=64)
+    object_key = models.CharField(max_length=200)
+    state = models.CharField(max_length=8, choices=State, default=State.GRANTED)
+    granted_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+    stored_at = models.DateTimeField(null=True, blank=True)
+    fact_id = models.CharField(max_length=120, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state="granted", artifact_id=None, stored_at=None)
+                | Q(state="stored", artifact_id__isnull=False, stored_at__isnull=False),
+                name="upload_artifact_iff_stored",
+            ),
+            models.UniqueConstraint(
+                fields=["job", "fencing_token", "name"],
+                condition=Q(state="stored"),
+                name="upload_name_once_per_attempt",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from jobs import views
+from jobs import execution_views, upload_views, views
 
 urlpatterns = [
     path("intake/task", views.IntakeTask.as_view()),
@@ -17,6 +17,20 @@ urlpatterns = [
     path("jobs/<str:task_id>/reflections", views.ReflectOnJob.as_view()),
     path("jobs/<str:task_id>/events", views.JobEvents.as_view()),
     path("jobs/<str:task_id>/control", views.ControlJob.as_view()),
+    path("routes", execution_views.Routes.as_view()),
+    path(
+        "reservations/<uuid:reservation_id>/resolve",
+        execution_views.ResolveReservation.as_view(),
+    ),
+    path("executions/permits", execution_views.Permits.as_view()),
+    path("executions", execution_views.Executions.as_view()),
+    path("executions/<str:external_request_id>", execution_views.ExecutionDetail.as_view()),
+    path(
+        "executions/<str:external_request_id>/result",
+        execution_views.ExecutionResult.as_view(),
+    ),
+    path("uploads", upload_views.Uploads.as_view()),
+    path("uploads/<uuid:upload_id>/complete", upload_views.CompleteUpload.as_view()),
     path("claims", views.Claims.as_view()),
     path("leases/heartbeat", views.Heartbeat.as_view()),
     path("hermes/reflections", views.HermesReflections.as_view()),

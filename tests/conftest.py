@@ -56,7 +56,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _flush_past_append_only_triggers(django_db_setup: None) -> None:
     """Let `transaction=True` tests flush tables whose triggers refuse TRUNCATE."""
-    flush = connection.ops.sql_flush
+    # On the class: a test that drives a browser flushes through a connection of another context.
+    operations = type(connection.ops)
+    flush = operations.sql_flush
 
     def sql_flush(*args: Any, **kwargs: Any) -> list[str]:
         statements = flush(*args, **kwargs)
@@ -68,7 +70,13 @@ def _flush_past_append_only_triggers(django_db_setup: None) -> None:
             "SET session_replication_role = origin",
         ]
 
-    connection.ops.sql_flush = sql_flush  # type: ignore[method-assign]
+    operations.sql_flush = sql_flush  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_listener_outlives_the_database(django_db_setup: None) -> Iterator[None]:
+    yield
+    wakeups.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

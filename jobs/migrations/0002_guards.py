@@ -67,7 +67,8 @@ END $$;
 CREATE TRIGGER jobs_job_guard BEFORE UPDATE ON jobs_job
     FOR EACH ROW EXECUTE FUNCTION jobs_job_guard();
 
--- An attempt that has ended is history.
+-- An attempt that has ended is history. Only a result that it lacks may be bound to it later, by
+-- the reconciliation of its execution.
 CREATE FUNCTION jobs_attempt_guard() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF (NEW.job_id, NEW.number, NEW.fencing_token, NEW.session_id, NEW.worker_id, NEW.runtime,
@@ -75,10 +76,15 @@ BEGIN
        (OLD.job_id, OLD.number, OLD.fencing_token, OLD.session_id, OLD.worker_id, OLD.runtime,
         OLD.claimed_at)
        OR (OLD.ended_at IS NOT NULL
-           AND (NEW.ended_at, NEW.outcome, NEW.outcome_sha256, NEW.result, NEW.result_pointer,
-                NEW.error_code, NEW.error_message) IS DISTINCT FROM
-               (OLD.ended_at, OLD.outcome, OLD.outcome_sha256, OLD.result, OLD.result_pointer,
-                OLD.error_code, OLD.error_message)) THEN
+           AND ((NEW.ended_at, NEW.outcome, NEW.outcome_sha256, NEW.error_code,
+                 NEW.error_message) IS DISTINCT FROM
+                (OLD.ended_at, OLD.outcome, OLD.outcome_sha256, OLD.error_code,
+                 OLD.error_message)
+                OR (OLD.result IS NOT NULL AND NEW.result IS DISTINCT FROM OLD.result)
+                OR (OLD.result_pointer <> '' AND NEW.result_pointer <> OLD.result_pointer)
+                OR (OLD.outcome = 'completed'
+                    AND (NEW.result, NEW.result_pointer)
+                        IS DISTINCT FROM (OLD.result, OLD.result_pointer)))) THEN
         RAISE EXCEPTION 'an attempt''s identity and its outcome do not change'
             USING ERRCODE = 'restrict_violation';
     END IF;

@@ -11,8 +11,10 @@ from jobs.transitions.decisions import (
     rework,
     withdraw_approval,
 )
+from jobs.transitions.executions import reconcile
 from jobs.transitions.intake import intake
 from jobs.transitions.leases import heartbeat
+from jobs.transitions.live import authorize_live, revoke_live
 from jobs.transitions.outcomes import complete, escalate, fail
 from jobs.transitions.reflections import reflect
 from jobs.transitions.sweeping import SweepReport, end_if_due, sweep
@@ -22,6 +24,7 @@ __all__ = [
     "Outcome",
     "SweepReport",
     "approve",
+    "authorize_live",
     "claim",
     "claim_next",
     "complete",
@@ -32,12 +35,14 @@ __all__ = [
     "heartbeat",
     "intake",
     "pause",
+    "reconcile",
     "reflect",
     "reject",
     "rendered",
     "resolve",
     "resume",
     "review",
+    "revoke_live",
     "rework",
     "stop",
     "sweep",

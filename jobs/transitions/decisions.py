@@ -244,11 +244,11 @@ def locked_at(task_id: str, expected_revision: int | None) -> tuple[Work, Held]:
     """
     work = lock([task_id])
     held = work.get(task_id)
-    _need_revision(held, expected_revision)
+    need_revision(held, expected_revision)
     return work, held
 
 
-def _need_revision(held: Held, expected: int | None) -> None:
+def need_revision(held: Held, expected: int | None) -> None:
     """Refuse when the job has moved on since the caller looked.
 
     :raises RevisionMismatch: with the current revision and state.

@@ -25,6 +25,8 @@ from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
 from jobs.queries import job_view
+from jobs.transitions.authority import ACTOR as AUTHORITY
+from jobs.transitions.authority import end_authority
 
 State = Job.State
 
@@ -59,6 +61,7 @@ ENDING = (
     "result_pointer",
     "progress",
     "claim_answers",
+    "governed",
 )
 
 # What a job is answered with and judged by; none of it but the job itself ever changes, so that
@@ -146,6 +149,8 @@ class Work:
         self._jobs: dict[int, Job] = {}
         self._ended: dict[int, Attempt] = {}
         self._dropped: list[int] = []
+        #: Jobs whose governed attempt has ended: what it may still do ends with it.
+        self._disarmed: list[Held] = []
         self._events: list[AuditEvent] = []
         self._facts: list[Fact] = []
         self._fresh: list[Any] = []
@@ -188,8 +193,11 @@ class Work:
         reason: str = "",
         before: str | None = None,
         details: dict[str, Any] | None = None,
-    ) -> None:
-        """Record what was done to the job: an event of its chain, and a fact of its stream."""
+    ) -> str:
+        """Record what was done to the job: an event of its chain, and a fact of its stream.
+
+        Returns the fact's id.
+        """
         job = held.job
         told = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
         event = audit.chain(
@@ -213,16 +221,16 @@ class Work:
             **told,
         }
         self._events.append(event)
-        self._facts.append(
-            outbox.fact(
-                stream=job.audit_subject,
-                sequence=job.fact_sequence,
-                kind=action,
-                at=self.now,
-                data=data,
-            )
+        told_outside = outbox.fact(
+            stream=job.audit_subject,
+            sequence=job.fact_sequence,
+            kind=action,
+            at=self.now,
+            data=data,
         )
+        self._facts.append(told_outside)
         self.touch(held)
+        return told_outside.fact_id
 
     def touch(self, held: Held) -> None:
         """Save the job's moving columns at the end."""
@@ -251,6 +259,8 @@ class Work:
             self._dropped.append(held.job.pk)
             held.lease = None
         self.touch_attempt(attempt)
+        if attempt.governed:
+            self._disarmed.append(held)
         return attempt
 
     def end_escalation(self, held: Held, *, actor: str, reason: str) -> None:
@@ -262,6 +272,16 @@ class Work:
     def also(self, statement: sql.Statement) -> None:
         """Run a further statement of the same transaction with the rest, before the jobs."""
         self._statements.append(statement)
+
+    def _end_authority(self) -> None:
+        """End what governed attempts may still do, and say so on their jobs' chains."""
+        by_job_id = {held.job.job_id: held for held in self._disarmed}
+        jobs = [held.job for held in self._disarmed]
+        self._disarmed = []
+        for released in end_authority(jobs=jobs, now=self.now):
+            event = released.event()
+            held = by_job_id[released.reservation.job_id]
+            self.note(held, action=event["action"], actor=AUTHORITY, details=event["after"])
 
     def save_new(self, fresh: list[Held]) -> None:
         """Write tasks, events and facts of jobs that were just inserted, and of no others."""
@@ -276,6 +296,8 @@ class Work:
 
     def save(self) -> None:
         """Write everything in one round trip, in the order that the guards of the tables need."""
+        if self._disarmed:
+            self._end_authority()
         statements = list(self._statements)
         by_model: dict[type, list[Any]] = {}
         for row in self._fresh:

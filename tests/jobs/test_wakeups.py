@@ -27,8 +27,10 @@ LONG_POLL = 20
 
 @pytest.fixture(autouse=True)
 def _own_board() -> Iterator[None]:
+    _others.append(connections_open())
     yield
     wakeups.close()
+    _others.clear()
 
 
 @pytest.fixture
@@ -74,15 +76,24 @@ def waiting() -> int:
     return wakeups._here().waiting
 
 
+#: Connections that were there before the test: those of servers of other tests.
+_others: list[int] = []
+
+
 def sleeping() -> bool:
     """Whether every waiting request has looked for work and given its connection back."""
+    return connections_open() <= _others[0]
+
+
+def connections_open() -> int:
+    """Count the connections that serve requests, beside the test's own."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
             " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
             " AND query NOT LIKE 'LISTEN%' AND query NOT LIKE '%pg_notify%'"
         )
-        return cursor.fetchone()[0] == 0
+        return int(cursor.fetchone()[0])
 
 
 def test_a_waiting_worker_is_woken_by_the_commit_of_a_task(no_polling, long_poll, make_job):

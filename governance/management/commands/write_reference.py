@@ -1,0 +1,30 @@
+"""Write the reference pages that are made of the code, or check that they are as they should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from governance.reference import documents
+
+
+class Command(BaseCommand):
+    help = "Write docs/reference: the API description and the table of refusals."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--check", action="store_true", help="write nothing; fail on a change")
+
+    def handle(self, *, check: bool, **options: Any) -> None:
+        folder = Path(settings.BASE_DIR) / "docs" / "reference"
+        for name, text in documents().items():
+            path = folder / name
+            if path.exists() and path.read_text(encoding="utf-8") == text:
+                continue
+            if check:
+                raise CommandError(f"docs/reference/{name} is out of date")
+            path.write_text(text, encoding="utf-8")
+            self.stdout.write(f"docs/reference/{name}")

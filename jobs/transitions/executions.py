@@ -1,0 +1,857 @@
+"""External effects: route, permit, start, result, reconcile; contract sections 4 to 6.
+
+An effect may begin only after `start` has committed its execution as `unknown`.  From then on
+exactly one of three things is true: the attempt's worker reported the result, a person reconciled
+it with evidence, or it is unknown, and the job goes nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from uuid_utils.compat import uuid7
+
+from agents.entry import Entry
+from agents.principals import Principal
+from governance import digests, ledger
+from governance.errors import (
+    BindingMismatch,
+    DispatcherEpochStale,
+    DomainError,
+    ExecutionConflict,
+    ExecutionPaused,
+    InvalidArgument,
+    InvalidTransition,
+    LeaseExpired,
+    LiveExecutionNotAuthorized,
+    ModelReservationStateInvalid,
+    NotFound,
+    PermitExpired,
+    PermitRevoked,
+    PermitSpent,
+    ResultDigestConflict,
+    SessionRequired,
+    SessionSuperseded,
+)
+from governance.ledger import RouteRequest
+from governance.models.money import Reservation
+from governance.pricing import Usage, text_of
+from jobs.models import (
+    Execution,
+    ExecutionEvidence,
+    ExecutionMode,
+    Job,
+    LiveAuthorization,
+    Permit,
+    Reconciliation,
+)
+from jobs.queries import instant
+from jobs.transitions.decisions import need_revision
+from jobs.transitions.outcomes import check_token
+from jobs.transitions.work import Held, Outcome, State, Work, digest, lock, need_reason
+
+#: A permit is short: it is asked for when the worker is about to act.
+PERMIT_SECONDS = 300
+RESULTS = frozenset({"succeeded", "failed", "not_started"})
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What every governed call names: "binding" in section 9 of the contract."""
+
+    task_id: str
+    attempt: int
+    fencing_token: int
+    external_request_id: str
+
+
+@transaction.atomic
+def route(
+    *,
+    entry: Entry,
+    binding: Binding,
+    route_request_id: str,
+    estimated_input_tokens: int,
+    max_output_tokens: int,
+    requirements: Sequence[str] = (),
+) -> dict[str, Any] | DomainError:
+    """Decide which model the attempt may use and reserve its budget, in one transaction.
+
+    The same `route_request_id` again gives the same decision. Call N needs call N-1 to have ended.
+    A refusal that is returned is a decision, and was recorded.
+
+    :raises BindingMismatch: an id is not the one that the server computes.
+    :raises LeaseExpired, StaleFencingToken, InvalidTransition: the attempt may not act.
+    """
+    work, held = _acting(entry, binding)
+    attempt = held.last_attempt
+    assert attempt is not None
+    known = _known_execution(held, binding)
+    routed = ledger.reserve(
+        request=RouteRequest(
+            route_request_id=route_request_id,
+            external_request_id=binding.external_request_id,
+            task_id=held.job.task_id,
+            job_id=held.job.job_id,
+            attempt=binding.attempt,
+            fencing_token=binding.fencing_token,
+            agent=held.owner,
+            job_type=held.type.name,
+            risk_tier=held.job.risk_tier,
+            runtime=attempt.runtime,
+            estimated_input_tokens=estimated_input_tokens,
+            max_output_tokens=max_output_tokens,
+            requirements=tuple(requirements),
+        ),
+        started=known is not None and known.state == Execution.State.UNKNOWN,
+    )
+    if not routed.replayed:
+        _mark_governed(work, held)
+        _note_money(work, held, routed.event(), actor=_actor(work))
+        work.save()
+    return routed.refusal or routed.as_dict()
+
+
+@transaction.atomic
+def permit(
+    *,
+    entry: Entry,
+    binding: Binding,
+    reservation_id: UUID | None,
+    mode: str,
+    expected_revision: int,
+) -> dict[str, Any]:
+    """Issue the single-use right to start the attempt's execution.
+
+    :param reservation_id: None only where the job type uses no model.
+    :raises RevisionMismatch: the job has moved on since `expected_revision`.
+    :raises ModelReservationStateInvalid: the reservation is not held for this attempt.
+    :raises LiveExecutionNotAuthorized: mode `live` without a recorded authorization.
+    :raises PermitSpent: the attempt's execution has been started.
+    """
+    work, held = _acting(entry, binding)
+    caller = work.caller
+    assert caller is not None and held.lease is not None and held.last_attempt is not None
+    if not caller.activated:
+        raise SessionRequired("Permits are for activated sessions.")
+    need_revision(held, expected_revision)
+    if held.job.paused:
+        raise ExecutionPaused()
+    _check_reservation(held, binding, reservation_id)
+    if mode == ExecutionMode.LIVE and not _live_authorized(held, work.now):
+        raise LiveExecutionNotAuthorized()
+    _end_lapsed_permit(work, held)
+    deadline = min(
+        held.lease.expires_at,
+        held.last_attempt.deadline_at or held.lease.expires_at,
+        work.now + timedelta(seconds=PERMIT_SECONDS),
+    )
+    issued = Permit(
+        permit_id=uuid7(),
+        job_id=held.job.pk,
+        attempt=binding.attempt,
+        fencing_token=binding.fencing_token,
+        external_request_id=binding.external_request_id,
+        session_id=caller.session_pk,
+        session_generation=caller.generation,
+        dispatcher_epoch=caller.dispatcher_epoch,
+        mode=mode,
+        reservation_id=reservation_id,
+        issued_at=work.now,
+        deadline_at=deadline,
+    )
+    _mark_governed(work, held)
+    work.add(issued)
+    work.note(
+        held,
+        action="permit.issued",
+        actor=caller.actor,
+        details={"permit_id": str(issued.permit_id), "mode": mode},
+    )
+    work.save()
+    return permit_view(issued, now=work.now)
+
+
+@transaction.atomic
+def start(
+    *,
+    entry: Entry,
+    permit_id: UUID,
+    binding: Binding,
+    execution_digest: str,
+    runtime: str,
+    request_sha256: str,
+) -> dict[str, Any] | DomainError:
+    """Spend the permit and record the execution as `unknown`, before anything outside happens.
+
+    The decision is stored once: the same request again gets the stored receipt, and a repetition
+    never means that the effect may be begun again.  A refusal that is returned was recorded.
+
+    :raises PermitSpent, PermitRevoked, PermitExpired: the permit is not good (any more).
+    :raises ExecutionConflict: the attempt's execution was started by another request.
+    :raises ExecutionPaused: the job is paused.
+    """
+    work, held = _locked(entry, binding)
+    wanted = {
+        "execution_digest": execution_digest,
+        "runtime": runtime,
+        "request_sha256": request_sha256,
+    }
+    known = _known_execution(held, binding)
+    if known is not None:
+        same = known.permit.permit_id == permit_id and all(
+            getattr(known, name) == value for name, value in wanted.items()
+        )
+        if not same:
+            raise ExecutionConflict(current={"state": known.state})
+        return execution_view(known, now=work.now)
+    _check_acting(work, held, binding)
+    if held.task.execution_digest != execution_digest:
+        raise BindingMismatch("execution_digest is not that of the job's envelope.")
+    if held.last_attempt is None or held.last_attempt.runtime != runtime:
+        raise BindingMismatch("runtime is not the one that the attempt is pinned to.")
+    found = _good_permit(work, held, permit_id, binding)
+    refusal = None
+    if found.mode == ExecutionMode.LIVE and not _live_authorized(held, work.now):
+        refusal = LiveExecutionNotAuthorized()
+    found.state = Permit.State.REVOKED if refusal else Permit.State.SPENT
+    found.ended_at = work.now
+    found.save(update_fields=["state", "ended_at"])
+    execution = Execution(
+        external_request_id=binding.external_request_id,
+        job_id=held.job.pk,
+        attempt=binding.attempt,
+        fencing_token=binding.fencing_token,
+        permit=found,
+        reservation_id=found.reservation_id,
+        mode=found.mode,
+        state=Execution.State.REFUSED if refusal else Execution.State.UNKNOWN,
+        refusal_reason=refusal.reason if refusal else "",
+        decided_at=work.now,
+        deadline_at=found.deadline_at,
+        **wanted,
+    )
+    work.add(execution)
+    if not refusal:
+        work.also(ledger.mark_in_doubt(external_request_ids=[binding.external_request_id]))
+        held.job.unresolved_executions += 1
+        held.job.revision += 1
+    work.note(
+        held,
+        action="execution.refused" if refusal else "execution.started",
+        actor=_actor(work),
+        reason=refusal.detail if refusal else "",
+        details={
+            "external_request_id": binding.external_request_id,
+            "permit_id": str(permit_id),
+            "mode": found.mode,
+        },
+    )
+    work.save()
+    return refusal or execution_view(execution, now=work.now)
+
+
+@transaction.atomic
+def result(
+    *,
+    entry: Entry,
+    external_request_id: str,
+    task_id: str,
+    attempt: int,
+    fencing_token: int,
+    execution_digest: str,
+    outcome: str,
+    result_sha256: str,
+    result: Any = None,
+    result_pointer: str = "",
+    usage: dict[str, int] | None = None,
+    error_code: str = "",
+) -> tuple[int, dict[str, Any]]:
+    """Bind the result to a started execution; returns the HTTP status and the answer.
+
+    From the attempt that still runs: recorded, and its first reservation settled with it.  From
+    one that has ended: kept as evidence (202), states and money unchanged.
+
+    :raises BindingMismatch: attempt, token, request id or digest are not those of the execution.
+    :raises ResultDigestConflict: another result is recorded.
+    """
+    binding = Binding(task_id, attempt, fencing_token, external_request_id)
+    content = {
+        "outcome": outcome,
+        "result_sha256": result_sha256,
+        "result": result,
+        "result_pointer": result_pointer,
+        "usage": usage,
+        "error_code": error_code,
+    }
+    work, held = _locked(entry, binding)
+    known = _known_execution(held, binding)
+    if known is None:
+        raise NotFound("There is no execution of that id.")
+    bound = (known.attempt, known.fencing_token, known.execution_digest)
+    if bound != (attempt, fencing_token, execution_digest):
+        raise BindingMismatch("attempt, fencing_token or execution_digest are not the execution's.")
+    sha = digest(**content)
+    if known.outcome_sha256:
+        if known.outcome_sha256 != sha:
+            raise ResultDigestConflict(current={"state": known.state})
+        return 200, _result_answer("already_recorded", "APPLIED", known, work.now)
+    if known.state == Execution.State.REFUSED:
+        raise InvalidTransition("The execution was refused; it has no result.")
+    if held.job.fencing_token != fencing_token or held.job.attempt != attempt:
+        return 202, _keep_evidence(work, held, known, content, sha)
+    if held.job.state != State.ACTIVE:
+        return 202, _keep_evidence(work, held, known, content, sha)
+    _bind_result(work, held, known, content, sha)
+    _end_first_reservation(work, held, known, content)
+    work.save()
+    return 200, _result_answer("recorded", "APPLIED", known, work.now)
+
+
+@transaction.atomic
+def resolve_reservation(
+    *,
+    entry: Entry,
+    binding: Binding,
+    reservation_id: UUID,
+    end: str,
+    usage: dict[str, int] | None = None,
+    provider_response_id: str = "",
+    error_code: str = "",
+    cost_basis: str = "",
+) -> dict[str, Any]:
+    """End a reservation of the attempt: `settled`, `released` or `failed`; contract section 9.
+
+    :raises ModelReservationStateInvalid: it has ended otherwise, or `released` after its
+        execution started.
+    """
+    work, held = _locked(entry, binding)
+    check_token(held, binding.attempt, binding.fencing_token)
+    _check_identity(held, binding)
+    own = Reservation.objects.filter(
+        reservation_id=reservation_id, external_request_id=binding.external_request_id
+    )
+    if not own.exists():
+        raise NotFound("There is no reservation of that id for this attempt.")
+    said = {"provider_response_id": provider_response_id, "error_code": error_code}
+    actor = _actor(work)
+    if end == "settled":
+        resolved = ledger.settle(
+            reservation_id=reservation_id, usage=Usage.read(usage), actor=actor, **said
+        )
+    elif end == "failed":
+        resolved = ledger.fail(
+            reservation_id=reservation_id,
+            usage=Usage.read(usage),
+            cost_basis=cost_basis or None,
+            actor=actor,
+            **said,
+        )
+    else:
+        resolved = ledger.release(reservation_id=reservation_id, actor=actor)
+    if resolved.outcome == "recorded":
+        _note_money(work, held, resolved.event(), actor=actor)
+        work.save()
+    return resolved.as_dict()
+
+
+@transaction.atomic
+def reconcile(
+    *,
+    external_request_id: str,
+    actor: str,
+    verdict: str,
+    reason: str,
+    evidence: dict[str, Any] | None = None,
+    result: Any = None,
+    result_pointer: str = "",
+    usage: dict[str, int] | None = None,
+) -> Outcome:
+    """Say what became of an execution whose outcome is unknown, with the evidence for it.
+
+    `happened`: the job is completed (or to be reviewed) with the bound result, its reservation
+    settled.  `not_happened`: queued again if attempts remain, else failed; the reservation is
+    released.  `undetermined`: nothing moves, the evidence is kept.  A job that was
+    stopped, failed or escalated meanwhile stays what it is; the execution and money are resolved.
+
+    :raises InvalidTransition: the execution is not unknown, is reconciled, or its attempt runs.
+    """
+    reason = need_reason(reason)
+    if verdict not in Reconciliation.Verdict.values:
+        raise InvalidArgument(f"verdict is one of {', '.join(Reconciliation.Verdict.values)}.")
+    found = Execution.objects.select_related("job").filter(external_request_id=external_request_id)
+    task_id = found.values_list("job__task_id", flat=True).first()
+    if task_id is None:
+        raise NotFound("There is no execution of that id.")
+    work = lock([task_id])
+    held = work.get(task_id)
+    execution = Execution.objects.select_for_update(no_key=True).get(
+        external_request_id=external_request_id
+    )
+    _check_reconcilable(held, execution)
+    work.add(
+        Reconciliation(
+            execution=execution,
+            verdict=verdict,
+            decided_by=actor,
+            decided_at=work.now,
+            reason=reason,
+            evidence=evidence or {},
+        )
+    )
+    if verdict == Reconciliation.Verdict.UNDETERMINED:
+        work.note(
+            held,
+            action="execution.undetermined",
+            actor=actor,
+            reason=reason,
+            details={"external_request_id": external_request_id},
+        )
+        work.save()
+        return Outcome("undetermined", held.view())
+    held.job.unresolved_executions -= 1
+    bound = {"result": result, "result_pointer": result_pointer, "usage": usage}
+    _follow_verdict(work, held, execution, verdict, actor, reason, bound)
+    _reconcile_money(work, held, execution, verdict, actor, reason, usage)
+    work.save()
+    return Outcome(verdict, held.view())
+
+
+def read_execution(*, principal: Principal, external_request_id: str) -> dict[str, Any]:
+    """Return an execution with its permit, reservations and evidence.
+
+    :raises NotFound: there is none, or it is not one of the principal's jobs'.
+    """
+    execution = (
+        Execution.objects.select_related("permit", "job")
+        .filter(external_request_id=external_request_id)
+        .first()
+    )
+    if execution is None or not _visible(principal, execution.job):
+        raise NotFound("There is no execution of that id.")
+    return {
+        **execution_view(execution, now=None),
+        "permit_id": str(execution.permit.permit_id),
+        "reservations": _reservations(external_request_id),
+        "evidence": [
+            {
+                "given_by": said.given_by,
+                "given_at": instant(said.given_at),
+                "attempt": said.attempt,
+                "outcome": said.outcome,
+                "content_sha256": said.content_sha256,
+            }
+            for said in execution.evidence.order_by("id")
+        ],
+        "reconciliations": [
+            {
+                "verdict": decided.verdict,
+                "decided_by": decided.decided_by,
+                "decided_at": instant(decided.decided_at),
+                "reason": decided.reason,
+            }
+            for decided in execution.reconciliations.order_by("id")
+        ],
+    }
+
+
+def _reservations(external_request_id: str) -> list[dict[str, Any]]:
+    found = Reservation.objects.filter(external_request_id=external_request_id)
+    return [
+        {
+            "reservation_id": str(reservation.reservation_id),
+            "route_request_id": reservation.route_request_id,
+            "state": reservation.state,
+            "amount": text_of(reservation.amount),
+            "currency": reservation.currency,
+        }
+        for reservation in found.order_by("reservation_id")
+    ]
+
+
+def _visible(principal: Principal, job: Job) -> bool:
+    if principal.kind == "agent":
+        return job.agent_id == principal.id
+    return job.submitted_by == principal.text
+
+
+def permit_view(issued: Permit, *, now: datetime) -> dict[str, Any]:
+    """Return the permit as the API answers it."""
+    return {
+        "permit_id": str(issued.permit_id),
+        "state": issued.state,
+        "mode": issued.mode,
+        "dispatcher_epoch": str(issued.dispatcher_epoch),
+        "session_generation": issued.session_generation,
+        "fencing_token": issued.fencing_token,
+        "reservation_id": str(issued.reservation_id) if issued.reservation_id else None,
+        "deadline": instant(issued.deadline_at),
+        "deadline_seconds": max(0, int((issued.deadline_at - now).total_seconds())),
+    }
+
+
+def execution_view(execution: Execution, *, now: datetime | None) -> dict[str, Any]:
+    """Return the execution as the API answers it."""
+    refused = execution.state == Execution.State.REFUSED
+    view = {
+        "decision": "refused" if refused else "issued",
+        "external_request_id": execution.external_request_id,
+        "state": execution.state,
+        "result_code": "UNKNOWN" if execution.state == "unknown" else "APPLIED",
+        "attempt": execution.attempt,
+        "mode": execution.mode,
+        "runtime": execution.runtime,
+        "execution_digest": execution.execution_digest,
+        "request_sha256": execution.request_sha256,
+        "refusal_reason": execution.refusal_reason or None,
+        "result_sha256": execution.result_sha256 or None,
+        "result": execution.result,
+        "result_pointer": execution.result_pointer or None,
+        "usage": execution.usage,
+        "error_code": execution.error_code or None,
+        "decided_at": instant(execution.decided_at),
+        "resulted_at": instant(execution.resulted_at),
+    }
+    if now is not None:
+        left = (execution.deadline_at - now).total_seconds()
+        view["deadline_seconds"] = max(0, int(left))
+    return view
+
+
+# --- Guards -----------------------------------------------------------------------------------
+
+
+def _locked(entry: Entry, binding: Binding) -> tuple[Work, Held]:
+    work = lock([binding.task_id], entry=entry, numbers=[binding.attempt])
+    return work, work.get(binding.task_id)
+
+
+def _acting(entry: Entry, binding: Binding) -> tuple[Work, Held]:
+    """Lock the job for a worker whose attempt must be live in every respect."""
+    work, held = _locked(entry, binding)
+    _check_acting(work, held, binding)
+    return work, held
+
+
+def _check_acting(work: Work, held: Held, binding: Binding) -> None:
+    check_token(held, binding.attempt, binding.fencing_token)
+    if held.job.state != State.ACTIVE:
+        raise InvalidTransition(f"The job is {held.job.state}.", current={"state": held.job.state})
+    if held.lease is None or held.lease.expires_at <= work.now:
+        raise LeaseExpired()
+    _check_identity(held, binding)
+
+
+def _check_identity(held: Held, binding: Binding) -> None:
+    """Refuse a request id that is not the one of task, job, execution, runtime and attempt."""
+    attempt = held.attempts.get(binding.attempt)
+    if attempt is None:
+        raise BindingMismatch("There is no such attempt.")
+    expected = digests.external_request_id(
+        task_id=held.job.task_id,
+        job_id=str(held.job.job_id),
+        execution_digest=held.task.execution_digest,
+        runtime=attempt.runtime,
+        attempt=binding.attempt,
+    )
+    if binding.external_request_id != expected:
+        raise BindingMismatch()
+
+
+def _check_reservation(held: Held, binding: Binding, reservation_id: UUID | None) -> None:
+    if reservation_id is None:
+        if held.type.uses_model:
+            raise InvalidArgument("This job type uses a model; a reservation is required.")
+        return
+    # Whoever would end it locks the job first, as this transaction has.
+    found = Reservation.objects.filter(
+        reservation_id=reservation_id,
+        external_request_id=binding.external_request_id,
+        state=Reservation.State.HELD,
+    )
+    if not found.exists():
+        raise ModelReservationStateInvalid("The reservation is not held for this attempt.")
+
+
+def _live_authorized(held: Held, now: datetime) -> bool:
+    attempt = held.last_attempt
+    return (
+        attempt is not None
+        and LiveAuthorization.objects.filter(
+            agent_id=held.job.agent_id,
+            runtime=attempt.runtime,
+            revoked_at=None,
+            ends_at__gt=now,
+        ).exists()
+    )
+
+
+def _end_lapsed_permit(work: Work, held: Held) -> None:
+    """Make room for a new permit; an open one is refused, a lapsed one is marked so.
+
+    :raises PermitSpent: the attempt's execution has been started, or a permit is still good.
+    """
+    found = (
+        Permit.objects.select_for_update(no_key=True)
+        .filter(job_id=held.job.pk, attempt=held.job.attempt, state__in=["issued", "spent"])
+        .first()
+    )
+    if found is None:
+        return
+    if found.state == Permit.State.SPENT:
+        raise PermitSpent()
+    if found.deadline_at > work.now:
+        raise ExecutionConflict(
+            "A permit of this attempt is open; repeat its request with the same key to read it.",
+            current={"permit_id": str(found.permit_id)},
+        )
+    found.state, found.ended_at = Permit.State.EXPIRED, work.now
+    found.save(update_fields=["state", "ended_at"])
+
+
+def _known_execution(held: Held, binding: Binding) -> Execution | None:
+    return (
+        Execution.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("permit")
+        .filter(job_id=held.job.pk, external_request_id=binding.external_request_id)
+        .first()
+    )
+
+
+def _good_permit(work: Work, held: Held, permit_id: UUID, binding: Binding) -> Permit:
+    """Return the locked permit if it lets this caller start now."""
+    caller = work.caller
+    assert caller is not None
+    found = (
+        Permit.objects.select_for_update(no_key=True)
+        .filter(permit_id=permit_id, job_id=held.job.pk)
+        .first()
+    )
+    if found is None:
+        raise NotFound("There is no permit of that id.")
+    if found.session_id != caller.session_pk or found.session_generation != caller.generation:
+        raise SessionSuperseded("The permit belongs to another session.")
+    if found.dispatcher_epoch != caller.dispatcher_epoch:
+        raise DispatcherEpochStale()
+    bound = (found.attempt, found.fencing_token, found.external_request_id)
+    if bound != (binding.attempt, binding.fencing_token, binding.external_request_id):
+        raise BindingMismatch("The permit is bound to another request.")
+    if found.state == Permit.State.SPENT:
+        raise PermitSpent()
+    if found.state == Permit.State.REVOKED:
+        raise PermitRevoked()
+    if found.state == Permit.State.EXPIRED or found.deadline_at <= work.now:
+        raise PermitExpired()
+    if held.job.paused:
+        raise ExecutionPaused()
+    _check_reservation(held, binding, found.reservation_id)
+    return found
+
+
+def _check_reconcilable(held: Held, execution: Execution) -> None:
+    if execution.state != Execution.State.UNKNOWN:
+        raise InvalidTransition(
+            f"The execution is {execution.state}.", current={"state": execution.state}
+        )
+    if execution.reconciliations.exclude(verdict="undetermined").exists():
+        raise InvalidTransition("The execution is reconciled already.")
+    if held.job.state == State.ACTIVE and held.job.attempt == execution.attempt:
+        raise InvalidTransition("The attempt is still running; its worker may report the result.")
+
+
+# --- Effects ----------------------------------------------------------------------------------
+
+
+def _mark_governed(work: Work, held: Held) -> None:
+    attempt = held.last_attempt
+    assert attempt is not None
+    if not attempt.governed:
+        attempt.governed = True
+        work.touch_attempt(attempt)
+
+
+def _bind_result(
+    work: Work, held: Held, execution: Execution, content: dict[str, Any], sha: str
+) -> None:
+    execution.state = content["outcome"]
+    execution.resulted_at = work.now
+    execution.outcome_sha256 = sha
+    for name in ("result_sha256", "result", "result_pointer", "usage", "error_code"):
+        setattr(execution, name, content[name])
+    execution.save()
+    held.job.unresolved_executions -= 1
+    held.job.revision += 1
+    work.note(
+        held,
+        action=f"execution.{content['outcome']}",
+        actor=_actor(work),
+        details={
+            "external_request_id": execution.external_request_id,
+            "result_sha256": content["result_sha256"],
+        },
+    )
+
+
+def _keep_evidence(
+    work: Work, held: Held, execution: Execution, content: dict[str, Any], sha: str
+) -> dict[str, Any]:
+    """Keep what a worker says whose attempt has ended. Nothing else changes."""
+    known = ExecutionEvidence.objects.filter(execution=execution, content_sha256=sha).exists()
+    if not known:
+        work.add(
+            ExecutionEvidence(
+                execution=execution,
+                given_by=_actor(work),
+                given_at=work.now,
+                attempt=execution.attempt,
+                fencing_token=execution.fencing_token,
+                outcome=content["outcome"],
+                content_sha256=sha,
+                content=content,
+            )
+        )
+        work.note(
+            held,
+            action="execution.evidence_kept",
+            actor=_actor(work),
+            details={
+                "external_request_id": execution.external_request_id,
+                "outcome": content["outcome"],
+                "content_sha256": sha,
+            },
+        )
+        work.save()
+    outcome = "already_recorded" if known else "recorded"
+    return _result_answer(outcome, "ACCEPTED", execution, work.now)
+
+
+def _result_answer(
+    outcome: str, result_code: str, execution: Execution, now: datetime
+) -> dict[str, Any]:
+    view = execution_view(execution, now=now)
+    return {"outcome": outcome, "result_code": result_code, "execution": view}
+
+
+def _end_first_reservation(
+    work: Work, held: Held, execution: Execution, content: dict[str, Any]
+) -> None:
+    """End the reservation that the execution was started with, unless the worker has already."""
+    reservation_id = execution.reservation_id
+    still_open = Reservation.objects.filter(
+        reservation_id=reservation_id, state__in=Reservation.OPEN
+    )
+    if reservation_id is None or not still_open.exists():
+        return
+    usage, actor = Usage.read(content["usage"]), _actor(work)
+    if content["outcome"] == "succeeded":
+        resolved = ledger.settle(
+            reservation_id=reservation_id,
+            usage=usage,
+            actor=actor,
+            error_code=content["error_code"],
+        )
+    else:
+        # Of `not_started` the worker vouches that nothing was sent, so nothing was billed.
+        unsent = content["outcome"] == "not_started"
+        resolved = ledger.fail(
+            reservation_id=reservation_id,
+            usage=None if unsent else usage,
+            cost_basis="none" if unsent else None,
+            actor=actor,
+            error_code=content["error_code"],
+        )
+    _note_money(work, held, resolved.event(), actor=actor)
+
+
+def _note_money(
+    work: Work, held: Held, event: dict[str, Any], *, actor: str, reason: str = ""
+) -> None:
+    """Chain what the ledger did to the job whose money it is."""
+    work.note(held, action=event["action"], actor=actor, reason=reason, details=event["after"])
+
+
+def _follow_verdict(
+    work: Work,
+    held: Held,
+    execution: Execution,
+    verdict: str,
+    actor: str,
+    reason: str,
+    bound: dict[str, Any],
+) -> None:
+    job = held.job
+    details = {"external_request_id": execution.external_request_id, "verdict": verdict}
+    if job.state != State.IN_DOUBT or job.unresolved_executions:
+        job.revision += 1
+        work.note(held, action="execution.reconciled", actor=actor, reason=reason, details=details)
+        return
+    if verdict == Reconciliation.Verdict.HAPPENED:
+        details |= _bind_to_attempt(work, held, execution, bound)
+        target = State.REVIEW_REQUIRED if job.review_required else State.COMPLETED
+    elif job.attempts_left > 0:
+        job.available_at = work.now
+        target = State.QUEUED
+    else:
+        target = State.FAILED
+    work.move(
+        held, target, action="execution.reconciled", actor=actor, reason=reason, details=details
+    )
+
+
+def _bind_to_attempt(
+    work: Work, held: Held, execution: Execution, bound: dict[str, Any]
+) -> dict[str, Any]:
+    """Bind the result to the attempt: what the operator gave, else the worker's late evidence."""
+    origin, given = "operator", bound
+    if bound["result"] is None and not bound["result_pointer"]:
+        late = _late_success(execution)
+        if late is None:
+            return {"result_from": "none"}
+        origin, given = "evidence", late.content
+    attempt = held.attempts[execution.attempt]
+    attempt.result = given["result"]
+    attempt.result_pointer = given["result_pointer"] or ""
+    work.touch_attempt(attempt)
+    return {"result_from": origin, "result_sha256": digest(result=given["result"])}
+
+
+def _late_success(execution: Execution) -> ExecutionEvidence | None:
+    return execution.evidence.filter(outcome="succeeded").order_by("-id").first()
+
+
+def _reconcile_money(
+    work: Work,
+    held: Held,
+    execution: Execution,
+    verdict: str,
+    actor: str,
+    reason: str,
+    usage: dict[str, int] | None,
+) -> None:
+    """End every reservation of the execution that is still open, by the verdict."""
+    happened = verdict == Reconciliation.Verdict.HAPPENED
+    late = _late_success(execution)
+    first = usage or (late.content.get("usage") if late else None)
+    still_open = Reservation.objects.filter(
+        external_request_id=execution.external_request_id, state__in=Reservation.OPEN
+    ).values_list("reservation_id", flat=True)
+    for reservation_id in still_open.order_by("reservation_id"):
+        used = first if reservation_id == execution.reservation_id else None
+        resolved = ledger.reconcile(
+            reservation_id=reservation_id,
+            happened=happened,
+            usage=Usage.read(used) if happened else None,
+            actor=actor,
+            reason=reason,
+        )
+        _note_money(work, held, resolved.event(), actor=actor, reason=reason)
+
+
+def _actor(work: Work) -> str:
+    assert work.caller is not None
+    return work.caller.actor

@@ -1,0 +1,196 @@
+"""Artifacts: a grant to put one object, and its acceptance once the store confirms it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from uuid_utils.compat import uuid7
+
+from agents.entry import Entry
+from governance import objects
+from governance.errors import (
+    ChecksumMismatch,
+    FieldFault,
+    GrantExpired,
+    InvalidArgument,
+    InvalidTransition,
+    LeaseExpired,
+    NotFound,
+    WrongOwner,
+)
+from governance.objects import OBJECT_BYTES_MAX, Stored
+from jobs.models import Upload
+from jobs.queries import instant
+from jobs.transitions.outcomes import check_token
+from jobs.transitions.work import State, lock
+
+
+@dataclass(frozen=True)
+class Announced:
+    """What a worker says that it will put."""
+
+    name: str
+    media_type: str
+    size_bytes: int
+    sha256: str
+
+
+@transaction.atomic
+def grant_upload(
+    *, entry: Entry, task_id: str, attempt: int, fencing_token: int, announced: Announced
+) -> dict[str, Any]:
+    """Grant the running attempt the right to put one object of exactly that size and checksum.
+
+    :raises LeaseExpired, StaleFencingToken, InvalidTransition: the attempt may not act.
+    :raises InvalidArgument: the object is too large, or its name could lead elsewhere.
+    """
+    _check(announced)
+    work = lock([task_id], entry=entry, numbers=[attempt])
+    held = work.get(task_id)
+    check_token(held, attempt, fencing_token)
+    if held.job.state != State.ACTIVE:
+        raise InvalidTransition(f"The job is {held.job.state}.", current={"state": held.job.state})
+    if held.lease is None or held.lease.expires_at <= work.now:
+        raise LeaseExpired()
+    assert work.caller is not None
+    key = objects.object_key(
+        job_id=str(held.job.job_id), fencing_token=fencing_token, sha256=announced.sha256
+    )
+    grant = objects.store().grant(
+        key=key,
+        size_bytes=announced.size_bytes,
+        sha256=announced.sha256,
+        media_type=announced.media_type,
+    )
+    upload = Upload(
+        upload_id=uuid7(),
+        job_id=held.job.pk,
+        attempt=attempt,
+        fencing_token=fencing_token,
+        name=announced.name,
+        media_type=announced.media_type,
+        size_bytes=announced.size_bytes,
+        sha256=announced.sha256,
+        object_key=key,
+        granted_at=work.now,
+        expires_at=work.now + timedelta(seconds=objects.GRANT_SECONDS),
+    )
+    work.add(upload)
+    work.note(
+        held,
+        action="upload.granted",
+        actor=work.caller.actor,
+        details={"upload_id": str(upload.upload_id), "name": upload.name, "sha256": upload.sha256},
+    )
+    work.save()
+    return {
+        "upload_id": str(upload.upload_id),
+        "method": grant.method,
+        "url": grant.url,
+        "headers": grant.headers,
+        "object_key": grant.object_key,
+        "expires_at": instant(upload.expires_at),
+        "max_bytes": grant.max_bytes,
+    }
+
+
+def look_at_store(*, upload_id: UUID, agent_id: int) -> Stored | None:
+    """Ask the store what it holds for an upload. Before the transaction, never under a lock.
+
+    :raises NotFound: there is no such upload.
+    :raises WrongOwner: it is another agent's.
+    """
+    upload = Upload.objects.select_related("job").filter(upload_id=upload_id).first()
+    if upload is None:
+        raise NotFound("There is no upload of that id.")
+    if upload.job.agent_id != agent_id:
+        raise WrongOwner()
+    return objects.store().stat(key=upload.object_key)
+
+
+@transaction.atomic
+def complete_upload(
+    *,
+    entry: Entry,
+    upload_id: UUID,
+    task_id: str,
+    attempt: int,
+    fencing_token: int,
+    sha256: str,
+    size_bytes: int,
+    stored: Stored | None,
+) -> dict[str, Any]:
+    """Accept an object that the store confirmed; its fact is durably queued when this commits.
+
+    :param stored: what `look_at_store` found.
+    :raises ChecksumMismatch: request, grant and store do not agree on size and checksum.
+    :raises GrantExpired: nothing is stored, and the grant's time is over.
+    :raises StaleFencingToken: the attempt is not the current one.
+    """
+    work = lock([task_id], entry=entry, numbers=[attempt])
+    held = work.get(task_id)
+    upload = (
+        Upload.objects.select_for_update(no_key=True)
+        .filter(upload_id=upload_id, job_id=held.job.pk)
+        .first()
+    )
+    if upload is None:
+        raise NotFound("There is no upload of that id for this task.")
+    wanted = Stored(upload.size_bytes, upload.sha256)
+    if Stored(size_bytes, sha256) != wanted:
+        raise ChecksumMismatch("Size or checksum are not those of the grant.")
+    if (upload.attempt, upload.fencing_token) == (attempt, fencing_token) and upload.artifact_id:
+        return _receipt("already_recorded", upload)
+    check_token(held, attempt, fencing_token)
+    if upload.fencing_token != fencing_token:
+        raise NotFound("The upload was granted to another attempt.")
+    if stored is None:
+        if upload.expires_at <= work.now:
+            raise GrantExpired()
+        raise ChecksumMismatch("Nothing is stored under the granted key yet.")
+    if stored != wanted:
+        raise ChecksumMismatch()
+    assert work.caller is not None
+    upload.artifact_id = uuid7()
+    upload.state, upload.stored_at = Upload.State.STORED, work.now
+    fact_id = work.note(
+        held,
+        action="artifact.uploaded",
+        actor=work.caller.actor,
+        details={
+            "artifact_id": str(upload.artifact_id),
+            "name": upload.name,
+            "media_type": upload.media_type,
+            "size_bytes": upload.size_bytes,
+            "sha256": upload.sha256,
+            "object_key": upload.object_key,
+        },
+    )
+    upload.fact_id = fact_id
+    upload.save(update_fields=["artifact_id", "state", "stored_at", "fact_id"])
+    work.save()
+    return _receipt("recorded", upload)
+
+
+def _check(announced: Announced) -> None:
+    faults = []
+    bare = announced.name.replace("/", "").replace("\\", "")
+    if bare != announced.name or announced.name in {"", ".", ".."} or not bare.isprintable():
+        faults.append(FieldFault("/name", "a file name without a folder"))
+    if announced.size_bytes > OBJECT_BYTES_MAX:
+        faults.append(FieldFault("/size_bytes", f"{OBJECT_BYTES_MAX} at most"))
+    if faults:
+        raise InvalidArgument("This upload cannot be granted.", errors=faults)
+
+
+def _receipt(outcome: str, upload: Upload) -> dict[str, Any]:
+    return {
+        "outcome": outcome,
+        "artifact_id": str(upload.artifact_id),
+        "fact_id": upload.fact_id,
+        "result_code": "APPLIED",
+    }

@@ -1,0 +1,103 @@
+"""The API description: complete, valid, and the same as the committed one."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import CommandError, call_command
+from django.test import Client
+from drf_spectacular.drainage import GENERATOR_STATS
+from drf_spectacular.validation import validate_schema
+
+from governance import reference
+from governance.api import WorkerView
+from governance.errors import every_refusal
+
+REFERENCE = Path(settings.BASE_DIR) / "docs" / "reference"
+
+
+@pytest.mark.parametrize("name", ["openapi.yaml", "errors.md"])
+def test_a_committed_reference_page_is_the_generated_one(name):
+    """Where this fails: `manage.py write_reference`."""
+    assert (REFERENCE / name).read_text(encoding="utf-8") == reference.documents()[name]
+
+
+def test_the_description_is_valid_openapi_and_was_made_without_a_warning():
+    reference.api_description.cache_clear()
+    GENERATOR_STATS.reset()
+
+    description = reference.api_description()
+
+    validate_schema(description)
+    assert description["openapi"].startswith("3.1")
+    assert not GENERATOR_STATS, "warnings of the generator"
+
+
+def test_every_operation_describes_its_failure_and_has_a_name_of_its_own():
+    operations = [
+        operation
+        for path in reference.api_description()["paths"].values()
+        for operation in path.values()
+    ]
+
+    assert all(
+        list(operation["responses"]["default"]["content"]) == ["application/problem+json"]
+        for operation in operations
+    )
+    names = [operation["operationId"] for operation in operations]
+    assert len(names) == len(set(names))
+
+
+def test_every_write_describes_its_idempotency_key_where_it_has_one():
+    for path in reference.api_description()["paths"].values():
+        for method, operation in path.items():
+            headers = {p["name"] for p in operation.get("parameters", []) if p["in"] == "header"}
+            heartbeat = operation["operationId"].startswith(("heartbeat", "agent_heartbeat"))
+            assert ("Idempotency-Key" in headers) == (method == "post" and not heartbeat), operation
+
+
+def test_every_view_of_the_api_is_a_worker_view_and_declares_its_methods():
+    def views(patterns):
+        for pattern in patterns:
+            if hasattr(pattern, "url_patterns"):
+                yield from views(pattern.url_patterns)
+            elif hasattr(pattern.callback, "cls"):
+                yield pattern.callback.cls
+
+    from governance.urls import urlpatterns
+
+    found = [view for view in views(urlpatterns) if issubclass(view, WorkerView)]
+    assert found
+    for view in found:
+        defined = {m for m in view.http_method_names if m != "head" and hasattr(view, m)}
+        assert set(view.calls) <= defined, view
+        # What no credential guards is named here, and nothing else is open.
+        assert all(call.scopes for call in view.calls.values()), view
+
+
+def test_every_reason_is_stable_and_unique():
+    reasons = [refusal.reason for refusal in every_refusal()]
+
+    shared = {"REVISION_MISMATCH"}  # 409, and 412 where If-Match was sent
+    assert {reason for reason in reasons if reasons.count(reason) > 1} == shared
+
+
+def test_the_check_of_the_reference_pages_fails_on_a_change(tmp_path, settings):
+    settings.BASE_DIR = tmp_path
+    (tmp_path / "docs" / "reference").mkdir(parents=True)
+
+    with pytest.raises(CommandError):
+        call_command("write_reference", check=True)
+    call_command("write_reference", stdout=StringIO())
+    call_command("write_reference", check=True)
+
+
+@pytest.mark.django_db
+def test_the_description_and_its_page_are_served_to_anybody():
+    assert Client().get("/v1/openapi.json").json()["info"]["title"] == "Fencepost"
+    page = Client().get("/docs/")
+    assert page.status_code == 200
+    assert b"http" not in page.content.replace(b"http-equiv", b"")
