@@ -59,6 +59,7 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 
 document.addEventListener("htmx:responseError", (event) => {
   const status = event.detail.xhr.status;
+  if (signedOut) return;
   if (status === 401 || status === 403) {
     signedOut = true;
     document.body.classList.add("signed-out");

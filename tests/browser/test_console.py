@@ -1,0 +1,283 @@
+"""What operators do in the console, with a real browser: every page without a policy violation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.contrib.auth.models import Group, User
+from playwright.sync_api import Page, expect
+
+from agents.models import Credential, MaintenanceInhibit
+from governance.models import BulkRun
+from jobs import transitions
+from jobs.models import Job, RetryExtension
+
+#: Without preloading: axe would put the style sheets into the page, which the policy refuses.
+AXE = {
+    "preload": False,
+    "runOnly": {
+        "type": "tag",
+        "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"],
+    },
+}
+PageOf = Callable[..., Page]
+
+
+def job_url(page: Any, job: Job) -> str:
+    return f"{page.console_url}jobs/job/{job.pk}/change/"
+
+
+def decide(page: Page, label: str, reason: str = "as agreed") -> None:
+    """Press an act's button on a page, give a reason and confirm."""
+    page.get_by_role("link", name=label, exact=True).click()
+    page.get_by_label("Reason").fill(reason)
+    page.get_by_role("button", name=f"{label} (1)").click()
+
+
+@pytest.fixture
+def claimed(hermes: Any, entry_of: Any) -> Callable[[Job], dict[str, Any]]:
+    def claim(job: Job) -> dict[str, Any]:
+        outcome = transitions.claim(
+            entry=entry_of(hermes), task_id=job.task_id, owner="hermes", lease_seconds=900
+        )
+        seen = outcome.as_dict()["job"] | outcome.extra
+        return {"attempt": seen["attempt"], "fencing_token": seen["fencing_token"]}
+
+    return claim
+
+
+def test_an_operator_signs_in_and_out(console: str, page: Page) -> None:
+    user = User.objects.create_user("anna", password="a long pass phrase", is_staff=True)
+    user.groups.add(Group.objects.get(name="viewer"))
+
+    page.goto(console)
+    page.get_by_label("Username").fill("anna")
+    page.get_by_label("Password").fill("a long pass phrase")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+    page.get_by_role("button", name="Log out").click()
+    page.goto(console)
+    expect(page.get_by_label("Username")).to_be_visible()
+
+
+def test_a_held_job_is_approved_from_the_inbox(page_of: PageOf, make_job: Any) -> None:
+    job = make_job(execution_approval_required=True, title="Send the invoices")
+    page = page_of("approver")
+
+    page.goto(f"{page.console_url}inbox/")  # type: ignore[attr-defined]
+    page.get_by_role("link", name="Send the invoices").click()
+    decide(page, "Approve")
+
+    expect(page.locator(".messagelist")).to_contain_text("approved, now queued")
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+def test_a_review_a_rework_and_an_extension_by_one_more(
+    page_of: PageOf, make_job: Any, claimed: Any, hermes: Any, entry_of: Any
+) -> None:
+    job = make_job(max_attempts=6)
+    for _ in range(6):
+        Job.objects.filter(pk=job.pk).update(available_at=job.created_at)
+        transitions.fail(
+            entry=entry_of(hermes), task_id=job.task_id, error_message="no", **claimed(job)
+        )
+    page = page_of("operator")
+
+    page.goto(job_url(page, job))
+    page.get_by_role("link", name="Rework", exact=True).click()
+    page.get_by_label("+N attempts").fill("1")
+    page.get_by_label("Reason").fill("the model is back")
+    page.get_by_role("button", name="Rework (1)").click()
+
+    expect(page.get_by_text("0 of 7").or_(page.get_by_text("6 of 7"))).to_be_visible()
+    grant = RetryExtension.objects.get(job=job)
+    assert (grant.from_max, grant.to_max, grant.granted_by) == (6, 7, "user:operator")
+
+
+def test_a_job_is_stopped(page_of: PageOf, make_job: Any) -> None:
+    job = make_job()
+    page = page_of("operator")
+
+    page.goto(job_url(page, job))
+    decide(page, "Stop")
+
+    expect(page.locator("#job-head .mark").first).to_have_text("stopped")
+    job.refresh_from_db()
+    assert job.state == "stopped"
+
+
+def test_the_fleet_is_inhibited_and_released(page_of: PageOf) -> None:
+    page = page_of("operator")
+    page.goto(f"{page.console_url}agents/fleet/1/change/")  # type: ignore[attr-defined]
+    decide(page, "Inhibit the fleet", "new disks")
+    expect(page.locator(".banner")).to_contain_text("no new work for the whole fleet")
+
+    page.locator(".banner a").click()
+    decide(page, "Lift", "the disks are in")
+    expect(page.locator(".banner")).to_have_count(0)
+    assert MaintenanceInhibit.objects.get().lifted_by == "user:operator"
+
+
+def test_a_credential_is_made_and_rotated(page_of: PageOf) -> None:
+    page = page_of("governor")
+    page.goto(f"{page.console_url}agents/credential/new/agent/hermes/")  # type: ignore[attr-defined]
+    page.get_by_label("Reason").fill("a new worker")
+    page.get_by_role("button", name="Make it").click()
+    first = page.locator("pre.token").inner_text()
+
+    page.get_by_role("link", name="The credential").click()
+    page.get_by_role("link", name="Rotate").click()
+    page.get_by_label("Reason").fill("the quarter is over")
+    page.get_by_role("button", name="Make it").click()
+
+    assert page.locator("pre.token").inner_text() != first
+    assert Credential.objects.count() == 2
+
+
+def test_a_bulk_act_tells_of_the_row_that_changed_meanwhile(page_of: PageOf, make_job: Any) -> None:
+    jobs = [make_job() for _ in range(3)]
+    page = page_of("operator")
+    page.goto(f"{page.console_url}jobs/job/")  # type: ignore[attr-defined]
+    page.locator("#action-toggle").check()
+    page.get_by_label("Action:").select_option("pause")
+    page.get_by_role("button", name="Go").click()
+    expect(page.get_by_role("heading", name="Pause: 3 jobs")).to_be_visible()
+    transitions.stop(task_id=jobs[1].task_id, actor="user:bo", reason="meanwhile")
+
+    page.get_by_label("Reason").fill("as agreed")
+    page.get_by_role("button", name="Pause (3)").click()
+
+    expect(page.get_by_text("3 of 3 rows are through")).to_be_visible()
+    row = page.get_by_role("row", name=jobs[1].task_id)
+    expect(row).to_contain_text("skipped")
+    assert BulkRun.objects.get().finished_at is not None
+
+
+def test_a_run_that_is_not_through_goes_on_while_it_is_watched(
+    page_of: PageOf, make_job: Any
+) -> None:
+    from governance.console import acts
+
+    jobs = [make_job() for _ in range(4)]
+    page = page_of("operator")
+    user = User.objects.get(username="operator")
+    selection = acts.freeze(model="jobs.job", keys=[job.task_id for job in jobs], user_id=user.pk)
+    run = acts.begin(
+        act=acts.acts["jobs.job", "stop"], selection=selection, user=user, reason="x", fields={}
+    )
+
+    page.goto(f"{page.console_url}runs/{run.run_id}/")  # type: ignore[attr-defined]
+
+    expect(page.get_by_text("4 of 4 rows are through; finished")).to_be_visible()
+    assert Job.objects.filter(state="stopped").count() == 4
+
+
+def test_a_viewer_is_offered_nothing(page_of: PageOf, make_job: Any) -> None:
+    job = make_job(execution_approval_required=True)
+    page = page_of("viewer")
+
+    page.goto(job_url(page, job))
+    expect(page.locator(".decisions")).to_have_count(0)
+    page.goto(f"{page.console_url}jobs/job/")  # type: ignore[attr-defined]
+    expect(page.get_by_label("Action:")).to_have_count(0)
+
+
+def test_keys_lead_to_the_search_the_inbox_and_the_help(page_of: PageOf, make_job: Any) -> None:
+    make_job()
+    page = page_of("viewer")
+    page.goto(f"{page.console_url}jobs/job/")  # type: ignore[attr-defined]
+
+    page.keyboard.press("/")
+    expect(page.locator("#searchbar")).to_be_focused()
+    page.keyboard.type("g i")
+    expect(page.locator("#searchbar")).to_have_value("g i")
+    page.locator("#searchbar").blur()
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("g")
+    page.keyboard.press("i")
+    expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
+
+
+def test_a_live_part_refreshes_itself_but_not_under_the_pointer(
+    page_of: PageOf, make_job: Any
+) -> None:
+    page = page_of("viewer")
+    page.goto(page.console_url)  # type: ignore[attr-defined]
+    section = page.locator("#section-queues")
+    hermes = section.get_by_role("row", name="hermes")
+    expect(hermes.get_by_role("cell").first).to_have_text("0")
+    section.hover()
+    make_job()
+
+    with page.expect_response("**/live/facts/"):
+        pass
+    expect(hermes.get_by_role("cell").first).to_have_text("0")
+    page.mouse.move(0, 0)
+    with page.expect_response("**/live/queues/"):
+        pass
+    expect(hermes.get_by_role("cell").first).to_have_text("1")
+
+
+def test_a_page_whose_session_is_gone_says_so_and_asks_no_more(
+    console: str, page: Page, make_job: Any
+) -> None:
+    User.objects.create_superuser("root", password="a long pass phrase")
+    page.goto(console)
+    page.get_by_label("Username").fill("root")
+    page.get_by_label("Password").fill("a long pass phrase")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+
+    page.context.clear_cookies()
+
+    expect(page.locator(".banner-error")).to_contain_text("You are signed out", timeout=20_000)
+
+
+def test_every_page_is_accessible_light_dark_and_narrow(
+    page_of: PageOf, make_job: Any, claimed: Any
+) -> None:
+    held = make_job(execution_approval_required=True)
+    active = make_job()
+    claimed(active)
+    out = Path(os.environ.get("FENCEPOST_SCREENSHOTS", "test-output/screenshots"))
+    out.mkdir(parents=True, exist_ok=True)
+    paths = {
+        "overview": "",
+        "inbox": "inbox/",
+        "jobs": "jobs/job/?state__exact=held",
+        "job": f"jobs/job/{active.pk}/change/",
+        "confirm": f"jobs/job/act/approve/?key={held.task_id}",
+        "agents": "agents/agent/",
+        "agent": f"agents/agent/{active.agent_id}/change/",
+        "credential": "agents/credential/new/agent/hermes/",
+        "audit": "governance/auditevent/",
+    }
+    found = []
+    looks: dict[str, dict[str, Any]] = {
+        "light": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light"},
+        "dark": {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
+        "narrow": {"viewport": {"width": 390, "height": 844}, "color_scheme": "light"},
+    }
+    for look, context in looks.items():
+        page = page_of("governor", **context)
+        for name, path in paths.items():
+            page.goto(page.console_url + path)  # type: ignore[attr-defined]
+            page.screenshot(path=out / f"{name}-{look}.png", full_page=True)
+            result = Axe().run(page, options=AXE)
+            found += [
+                (look, name, rule["id"], [node["target"] for node in rule["nodes"]])
+                for rule in result.response["violations"]
+            ]
+            width = page.evaluate("document.documentElement.scrollWidth")
+            if width > context["viewport"]["width"]:
+                found.append((look, name, "wider than the screen", [width]))
+    assert found == []
