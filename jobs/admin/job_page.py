@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from governance import clock
+from governance import clock, envelopes
 from governance.console.chains import Chain, read_chain
 from governance.console.drawing import Span, lifeline
 from governance.console.payloads import Payload, shown
 from governance.console.wording import duration, stamp
+from governance.digests import execution_digest
 from jobs.models import Attempt, Job, Lease
 
 ATTEMPTS_MAX = 100
@@ -80,8 +81,20 @@ def load(*, job: Job, payloads: bool) -> dict[str, Any]:
         "goal": shown("goal", job.task.goal, allowed=payloads),
         "inputs": shown("inputs", job.task.inputs, allowed=payloads),
         "labels": job.task.labels,
+        "signature": _signature(job),
         "envelope": shown("envelope", job.task.envelope, allowed=payloads),
     }
+
+
+def _signature(job: Job) -> dict[str, str]:
+    """Say whether the envelope's signature verifies and whether it is the digest's."""
+    try:
+        body = envelopes.verify(job.task.envelope)
+    except envelopes.EnvelopeInvalid as error:
+        return {"state": "failed", "words": f"signature does not verify: {error}"}
+    if execution_digest(body) != job.task.execution_digest:
+        return {"state": "failed", "words": "signed, but not what the digest says"}
+    return {"state": "completed", "words": "signature verified"}
 
 
 def payload(*, job: Job, name: str) -> Any:

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
 from governance import pulse, retention, sealing
+from governance.console import activity, acts
 from jobs import transitions
 
 log = structlog.get_logger(__name__)
@@ -53,6 +54,7 @@ class Command(BaseCommand):
 
     def _once(self) -> None:
         ended, failed = self._sweep()
+        self._serve_console()
         pruned = retention.prune() if self.options["prune_interval"] else retention.Pruned()
         sealed = self._seal() if self.options["seal_interval"] else 0
         if self.options["json"]:
@@ -86,8 +88,10 @@ class Command(BaseCommand):
 
     def _round(self) -> None:
         self._sweep()
+        self._serve_console()
         if self._is_due("prune") and not self.stop.is_set():
             retention.prune(rounds_max=PRUNE_ROUNDS_MAX)
+            activity.forget_minutes()
         if self._is_due("seal") and not self.stop.is_set():
             self._seal()
 
@@ -116,6 +120,11 @@ class Command(BaseCommand):
                 break
         pulse.beat("sweeper", ended=sum(ended.values()), failed=sorted(failed))
         return ended, failed
+
+    def _serve_console(self) -> None:
+        """Go on with an operator's run that nobody watches; count what the charts show."""
+        acts.advance_abandoned()
+        activity.count_minutes()
 
     def _seal(self) -> int:
         sealed = 0
