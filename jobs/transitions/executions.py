@@ -376,7 +376,7 @@ def reconcile(
 
     `happened`: the job is completed (or to be reviewed) with the bound result, its reservation
     settled.  `not_happened`: queued again if attempts remain, else failed; the reservation is
-    released.  `undetermined`: nothing moves, the evidence is kept.  A job that was
+    failed at no cost.  `undetermined`: nothing moves, the evidence is kept.  A job that was
     stopped, failed or escalated meanwhile stays what it is; the execution and money are resolved.
 
     :raises InvalidTransition: the execution is not unknown, is reconciled, or its attempt runs.

@@ -284,7 +284,7 @@ def test_stopping_with_an_unknown_execution_keeps_it_in_the_inbox(
 
     job.refresh_from_db()
     assert (job.state, job.unresolved_executions) == ("stopped", 0)
-    assert Reservation.objects.get().state == "released"
+    assert Reservation.objects.get().state == "failed"
 
 
 def test_an_attempt_that_ends_with_nothing_started_gives_up_its_authority(
@@ -334,8 +334,8 @@ def test_another_result_is_refused_and_the_same_is_answered(
     ("verdict", "attempts", "state", "money"),
     [
         ("happened", 3, "completed", "settled"),
-        ("not_happened", 3, "queued", "released"),
-        ("not_happened", 1, "failed", "released"),
+        ("not_happened", 3, "queued", "failed"),
+        ("not_happened", 1, "failed", "failed"),
         ("undetermined", 3, "in_doubt", "in_doubt"),
     ],
 )
