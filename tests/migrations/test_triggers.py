@@ -26,6 +26,8 @@ APPEND_ONLY = {
     "jobs_review",
     "jobs_retryextension",
     "jobs_reflection",
+    "jobs_executionevidence",
+    "jobs_reconciliation",
 }
 NEVER_DELETED = {
     "governance_factsink",
@@ -37,6 +39,8 @@ NEVER_DELETED = {
     "jobs_job",
     "jobs_jobtype",
     "jobs_attempt",
+    "jobs_execution",
+    "jobs_permit",
 }
 #: Facts go when they were published long ago, and only then; see the tests below.
 GUARDED_BY_ROW = {"governance_fact"}
