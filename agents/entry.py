@@ -40,10 +40,13 @@ SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.approve_cells, a.admissio
        s.id AS session_pk, s.session_id, s.kind, s.state,
        s.worker_id, s.runtime, s.generation, s.dispatcher_epoch AS session_epoch,
        i.id AS inhibit_id, i.reason AS inhibit_reason, i.owner AS inhibit_owner,
-       i.ends_at AS inhibit_ends_at, clock_timestamp() AS now
+       i.ends_at AS inhibit_ends_at, clock_timestamp() AS now,
+       COALESCE(p.last_heartbeat_at < clock_timestamp() - make_interval(secs => 10), true)
+           AS seen_due
   FROM agents_agent a
   LEFT JOIN agents_fleet f ON f.id = 1
   LEFT JOIN agents_session s ON s.agent_id = a.id AND {session}
+  LEFT JOIN agents_presence p ON p.session_id = s.id
   LEFT JOIN LATERAL (
         SELECT * FROM agents_maintenanceinhibit m
          WHERE (m.agent_id = a.id OR m.agent_id IS NULL) AND m.lifted_at IS NULL
@@ -52,7 +55,7 @@ SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.approve_cells, a.admissio
          ORDER BY m.ends_at DESC NULLS FIRST LIMIT 1) i ON true
  WHERE a.id = %(agent_id)s
 """
-READ_BY_SESSION = _READ_CALLER.format(session="s.session_id = %(session)s")
+READ_BY_SESSION = _READ_CALLER.format(session="s.kind = 'activated' AND s.session_id = %(session)s")
 READ_BY_WORKER = _READ_CALLER.format(session="s.kind = 'implicit' AND s.worker_id = %(session)s")
 
 ADD_IMPLICIT = """
@@ -63,6 +66,15 @@ SELECT %s, %s, 'implicit', 'current', %s, '', '', 1, f.dispatcher_epoch, '', '',
        clock_timestamp()
   FROM agents_fleet f WHERE f.id = 1
     ON CONFLICT DO NOTHING
+"""
+
+# A process that asks for work lives, also one that sends no other heartbeat. Noted every 10 s at
+# most (`seen_due`). Locks: the presence row, which nobody holds for long.
+NOTE_PRESENCE = """
+INSERT INTO agents_presence (session_id, last_heartbeat_at, last_claim_at, runtime)
+VALUES (%(session)s, clock_timestamp(), clock_timestamp(), %(runtime)s)
+    ON CONFLICT (session_id) DO UPDATE
+   SET last_heartbeat_at = excluded.last_heartbeat_at, last_claim_at = excluded.last_claim_at
 """
 
 
@@ -126,6 +138,9 @@ def enter(
         add = sql.Statement(ADD_IMPLICIT, (uuid7(), agent_id, entry.worker_id))
         _, [row] = sql.together(add, read)
     _check(entry, row)
+    if make_session and row["seen_due"] and row["session_pk"] is not None:
+        seen = {"session": row["session_pk"], "runtime": row["runtime"] or ""}
+        sql.together(sql.Statement(NOTE_PRESENCE, seen))
     return _caller(entry, row), rest
 
 

@@ -172,6 +172,9 @@ def _session_of(
     if live is not None and claimed is not None and live.session_id != claimed:
         raise SessionSuperseded("previous_session_id is not the session of this boot.")
     if live is not None and live.dispatcher_epoch == epoch:
+        live.protocol_version, live.runtime = boot.protocol_version, boot.runtime
+        live.capabilities = boot.capabilities
+        live.save(update_fields=["protocol_version", "runtime", "capabilities"])
         return live, False
     if live is not None and claimed is not None:
         return _rebind(agent, live, boot, principal, operation_id, epoch, now), True

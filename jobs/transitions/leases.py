@@ -34,6 +34,7 @@ WITH caller AS MATERIALIZED (
                    COALESCE(%(epoch)s::uuid, f.dispatcher_epoch)]), false) AS may
       FROM agents_fleet f
       LEFT JOIN agents_session s ON s.session_id = %(session)s::uuid AND s.agent_id = %(agent)s
+           AND s.kind = 'activated'
      WHERE f.id = 1
 ), asked AS MATERIALIZED (
     SELECT q.*, j.id AS job_pk FROM unnest(%(tasks)s::text[], %(attempts)s::int[],
@@ -57,6 +58,11 @@ WITH caller AS MATERIALIZED (
        AND t.expires_at > t.clock AND t.session_state = 'current' AND t.agent_id = %(agent)s
        AND t.of_this_epoch
     RETURNING l.job_id, l.attempt, l.fencing_token, l.expires_at, l.lease_seconds, t.clock
+), seen AS (
+    UPDATE agents_presence p SET last_heartbeat_at = t.clock
+      FROM timed t JOIN beaten b ON b.job_id = t.job_id
+     WHERE p.session_id = t.session_id
+       AND p.last_heartbeat_at < t.clock - make_interval(secs => 10)
 )
 SELECT q.place, q.token AS asked_token, q.attempt AS asked_attempt, q.job_pk, j.agent_id, j.state,
        j.paused, j.fencing_token, j.attempt, j.revision, b.expires_at, b.lease_seconds, b.clock,

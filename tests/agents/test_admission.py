@@ -262,6 +262,10 @@ def test_a_switch_goes_step_by_step_and_ends_verified(
         claim(entry_of(hermes), waiting)
     assert go().step == "drain"
     transitions.stop(task_id=job.task_id, **BY)
+    # Its worker, which does not say what it runs, has gone since it claimed.
+    quiet = Presence.objects.get(session__worker_id="worker-1")
+    quiet.last_heartbeat_at -= timedelta(seconds=61)
+    quiet.save()
     assert go().step == "switch"
     assert row().runtime == "command"
     assert go().step == "fresh"

@@ -126,7 +126,8 @@ def test_sessions_of_other_cells_go_on(hermes, make_job):
 
 def test_a_boot_that_is_current_keeps_its_session(hermes):
     first = start(hermes)
-    again = start(hermes, "op-2")
+    again = start(hermes, "op-2", capabilities={"gpu": True})
+    assert Session.objects.get(kind="activated").capabilities == {"gpu": True}
     assert again["session_id"] == first["session_id"]
     assert again["session_generation"] == first["session_generation"]
     assert Activation.objects.count() == 2
@@ -253,6 +254,17 @@ def test_an_unknown_or_foreign_session_is_not_one(hermes, openclaw, make_job):
             transitions.claim(
                 entry=Entry(hermes, "", session_id, None), task_id=job.task_id, owner=""
             )
+
+
+def test_an_implicit_session_cannot_be_named_as_if_it_were_activated(hermes, make_job):
+    job = make_job()
+    held = transitions.claim(entry=Entry(hermes, "w"), task_id=job.task_id, owner="")
+    implied = str(Session.objects.get(kind="implicit").session_id)
+    epoch = str(Fleet.objects.get().dispatcher_epoch)
+    named = {"session_id": implied, "dispatcher_epoch": epoch}
+    assert refused(SessionRequired, hermes, named, job, held) == ["SESSION_REQUIRED"]
+    with pytest.raises(SessionRequired):
+        beat(hermes, named, job, held)
 
 
 def test_of_several_refusals_the_first_of_the_order_is_answered(hermes, make_job):
