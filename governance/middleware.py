@@ -27,10 +27,11 @@ class RequestIdentity:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        asked = request.headers.get("Request-Id", "")
+        asked = request.META.get("HTTP_REQUEST_ID", "")
         request_id = asked if _REQUEST_ID.fullmatch(asked) else str(uuid7())
-        # Where the log of requests looks for it.
+        # Where the log of requests looks for it; `headers` is made again if it was made before.
         request.META["HTTP_X_REQUEST_ID"] = request_id
+        request.__dict__.pop("headers", None)
         token = audit.current_request_id.set(request_id)
         try:
             response = self.get_response(request)

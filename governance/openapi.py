@@ -145,6 +145,14 @@ class ProblemSchema(AutoSchema):
         answers["default", PROBLEM_TYPE] = problem
         return answers
 
+    def _map_serializer_field(
+        self, field: Any, direction: Any, bypass_extensions: bool = False
+    ) -> dict[str, Any]:
+        if isinstance(field, serializers.JSONField):
+            # Any value, null among them; "any or null" would match null twice.
+            return {"description": field.help_text} if field.help_text else {}
+        return super()._map_serializer_field(field, direction, bypass_extensions)
+
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
         schema = super()._map_basic_serializer(serializer, direction)
         if isinstance(serializer, Shape):
