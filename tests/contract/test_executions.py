@@ -1,0 +1,199 @@
+"""Sections 4 and 5: permits and executions, under an identity that the client computes itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.contract.conftest import Caller, Claimed, claim_new, key
+from tests.contract.test_sessions import Cell, headers
+
+RESULT_SHA256 = "cd" * 32
+
+
+def request_id(job: dict[str, Any], *, attempt: int) -> str:
+    """Return the external request id: of these plain values, sorted keys are their RFC 8785."""
+    named = {
+        "task_id": job["task_id"],
+        "job_id": job["job_id"],
+        "execution_digest": job["execution_digest"],
+        "runtime": job["runtime"],
+        "attempt": attempt,
+    }
+    text = json.dumps(named, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "xr_" + hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass
+class Acting:
+    """A claimed job under a session, and the calls that lead its holder outside."""
+
+    caller: Caller
+    held: Claimed
+    session: dict[str, str]
+
+    @property
+    def id(self) -> str:
+        return request_id(self.held.job, attempt=self.held.job["attempt"])
+
+    @property
+    def binding(self) -> dict[str, Any]:
+        return {
+            "task_id": self.held.task_id,
+            **self.held.authority,
+            "external_request_id": self.id,
+        }
+
+    def post(self, path, body, same=None, **session):
+        sent = {"idempotency_key": same or key()} | (session or self.session)
+        return self.caller.post(path, body, **sent)
+
+    def permit(self, **over):
+        body = self.binding | {
+            "reservation_id": None,
+            "mode": "mock",
+            "expected_revision": self.held.job["revision"],
+        }
+        return self.post("/v1/executions/permits", body | over)
+
+    def start(self, permit_id, same=None, **over):
+        body = self.binding | {
+            "permit_id": permit_id,
+            "execution_digest": self.held.job["execution_digest"],
+            "runtime": self.held.job["runtime"],
+            "request_sha256": "ab" * 32,
+        }
+        return self.post("/v1/executions", body | over, same)
+
+    def result(self, **over):
+        body = {
+            "task_id": self.held.task_id,
+            **self.held.authority,
+            "execution_digest": self.held.job["execution_digest"],
+            "outcome": "succeeded",
+            "result_sha256": RESULT_SHA256,
+            "result": {"n": 1},
+        }
+        return self.post(f"/v1/executions/{self.id}/result", body | over)
+
+    def begin(self):
+        started = self.start(self.permit().body["permit_id"])
+        assert started.status in (200, 201)
+        return started
+
+
+@pytest.fixture
+def acting(ops, worker, target, envelope):
+    session = headers(Cell(target, worker).activate("a"))
+    return Acting(worker, claim_new(ops, worker, envelope(), **session), session)
+
+
+def test_a_started_execution_is_unknown_until_its_result_is_bound(ops, acting):
+    permit = acting.permit()
+    assert permit.body["state"] == "issued"
+    assert permit.body["deadline_seconds"] > 0
+    started = acting.start(permit.body["permit_id"])
+    assert (started.body["decision"], started.body["state"]) == ("issued", "unknown")
+    assert started.body["external_request_id"] == acting.id
+
+    delivery = acting.held.authority | {"result": {}}
+    refused = acting.caller.post(acting.held.path("complete"), delivery, **acting.session)
+    assert refused.refusal == (409, "OUTCOME_UNKNOWN")
+    assert refused.body["retry"]["rule"] == "reconcile"
+
+    bound = acting.result()
+    assert bound.body["outcome"] == "recorded"
+    assert bound.body["execution"]["state"] == "succeeded"
+    assert acting.result().body["outcome"] == "already_recorded"
+    found = acting.caller.get(f"/v1/executions/{acting.id}").body
+    assert (found["state"], found["result_sha256"]) == ("succeeded", RESULT_SHA256)
+    done = acting.caller.post(acting.held.path("complete"), delivery, **acting.session)
+    assert done.body["job"]["state"] == "completed"
+
+
+def test_a_start_is_answered_again_and_never_made_again(acting):
+    permit = acting.permit().body["permit_id"]
+    same = key()
+    first = acting.start(permit, same)
+    assert acting.start(permit, same).content == first.content
+    other = acting.start(permit, request_sha256="ef" * 32)
+    assert other.status == 409
+
+
+def test_a_result_with_another_digest_is_a_conflict(acting):
+    acting.begin()
+    acting.result()
+    other = acting.result(result_sha256="ef" * 32)
+    assert (other.status, other.body["code"]) == (409, "ABORTED")
+
+
+def test_the_server_computes_the_identity_itself(acting):
+    foreign = request_id(acting.held.job, attempt=2)
+    reply = acting.permit(external_request_id=foreign)
+    assert (reply.status, reply.body["code"]) == (400, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("attempt", [True, "1", 0, 1.5])
+def test_an_attempt_is_a_whole_number_from_1(acting, attempt):
+    assert acting.permit(attempt=attempt).status == 400
+
+
+def test_a_stale_token_or_revision_gets_no_permit(acting):
+    stale = acting.permit(fencing_token=acting.held.job["fencing_token"] + 1)
+    assert stale.refusal == (409, "STALE_FENCING_TOKEN")
+    moved = acting.permit(expected_revision=acting.held.job["revision"] + 1)
+    assert moved.refusal == (409, "REVISION_MISMATCH")
+
+
+def test_a_worker_without_a_session_gets_no_permit(ops, worker, envelope):
+    held = claim_new(ops, worker, envelope())
+    acting = Acting(worker, held, {})
+    assert acting.permit().status in (401, 403)
+
+
+def test_live_execution_needs_an_authorization(acting):
+    reply = acting.permit(mode="live")
+    if reply.status < 400:
+        reply = acting.start(reply.body["permit_id"])
+    assert reply.refusal == (403, "LIVE_EXECUTION_NOT_AUTHORIZED")
+
+
+def test_a_paused_job_starts_nothing(ops, acting):
+    permit = acting.permit().body["permit_id"]
+    pause = {
+        "action": "PAUSE",
+        "reason": "why",
+        "expected_task_revision": acting.held.job["revision"],
+    }
+    assert ops.post(acting.held.path("control"), pause, idempotency_key=key()).status == 200
+    assert acting.start(permit).status == 409
+
+
+def test_an_unknown_execution_of_a_failed_attempt_is_in_doubt(ops, acting):
+    acting.begin()
+    failure = {"error_message": "no", "error_code": "E", "retryable": True}
+    sent = acting.held.authority | failure
+    reply = acting.caller.post(acting.held.path("fail"), sent, **acting.session)
+    assert reply.body["job"]["state"] == "in_doubt"
+    claim = acting.caller.post(acting.held.path("claim"), {}, **acting.session)
+    assert claim.refusal == (409, "OUTCOME_UNKNOWN")
+    late = acting.result()
+    assert (late.status, late.body["result_code"]) == (202, "ACCEPTED")
+    assert ops.get(f"/v1/jobs/{acting.held.task_id}").body["state"] == "in_doubt"
+
+
+def test_an_execution_that_is_not_there_is_not_found(acting):
+    reply = acting.caller.get("/v1/executions/xr_" + "0" * 64)
+    assert (reply.status, reply.body["retry"]["rule"]) == (404, "never")
+    assert reply.body["code"] == "NOT_FOUND"
+
+
+def test_another_agent_acts_for_nobody(stranger, target, acting):
+    body = acting.binding | {"reservation_id": None, "mode": "mock", "expected_revision": 1}
+    path = "/v1/executions/permits"
+    assert stranger.post(path, body, idempotency_key=key()).status in (401, 403)
+    assert stranger.get(f"/v1/executions/{acting.id}").status in (403, 404)
