@@ -158,3 +158,9 @@ def test_an_agent_of_approved_cells_does_nothing_without_a_session(hermes, herme
         "/v1/claims", {"worker_id": "w"}, Idempotency_Key=str(uuid7())
     )
     assert refused(response) == (401, "SESSION_REQUIRED")
+
+
+def test_a_session_of_an_older_epoch_is_refused_also_where_it_names_no_epoch(activated):
+    del activated.headers["Fencepost_Epoch"]
+    epochs.rotate(**BY)
+    activated.refused((409, "DISPATCHER_EPOCH_STALE"), fencing_token=99)
