@@ -96,6 +96,10 @@ def test_several_sweepers_end_each_lease_once_and_end_on_sigterm(
     held = [running() for _ in range(LEASES)]
     sweepers = [children.start("sweep", "--interval", "0.05") for _ in range(2)]
     try:
+        for sweeper in sweepers:
+            assert sweeper.stdout is not None
+            # From this line on it hears signals.
+            assert sweeper.stdout.readline() == "Sweeping.\n"
         for each in held:
             expire_lease(each.job)
         _until_swept()

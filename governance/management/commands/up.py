@@ -12,6 +12,7 @@ import time
 from argparse import ArgumentTypeError
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from rich.live import Live
 from rich.table import Table
 from uuid_utils.compat import uuid7
 
-from governance import keys
+from governance import catalogue, keys
+from governance.models.money import LanguageModel
+from governance.pricing import RateSet
 from governance.processes import Children, KeepsFailing
 
 HOST = "127.0.0.1"
@@ -37,6 +40,10 @@ OPERATOR = "operator"
 OPERATOR_GROUP = "governor"
 SUBMITTER = "examples"
 AGENTS = ("hermes", "openclaw", "agent_zero")
+#: The example that calls a model: whose it is, its type, and what is left to the other worker.
+GOVERNED_AGENT, GOVERNED_TYPE = "hermes", "content_prep"
+STANDIN = ("local", "standin-1")
+COMMAND_TYPES = "artifact_production,skill_extraction,healthcheck"
 START_SECONDS_MAX = 60.0
 #: How long the examples may take to be done or to wait for a person.
 ARRIVAL_SECONDS_MAX = 180.0
@@ -79,7 +86,7 @@ class Command(BaseCommand):
         run.obey_signals()
         try:
             run.prepare()
-            run.serve(workers=not no_workers)
+            run.serve(workers=not no_workers, examples=not no_examples)
             if not no_examples:
                 run.submit_examples()
             trouble = None if no_workers else run.watch_examples()
@@ -95,6 +102,19 @@ class Command(BaseCommand):
             raise CommandError(f"{error}") from error
         finally:
             run.stop()
+
+
+def allow_standin() -> None:
+    """Let the governed example use its model, under a daily budget. What is there stays."""
+    provider, model = STANDIN
+    if LanguageModel.objects.filter(provider=provider, name=model).exists():
+        return
+    act = {"actor": "command:up", "reason": "The model of the governed example."}
+    catalogue.set_model(provider=provider, name=model, **act)
+    rates = [RateSet(above_input_tokens=0, input=Decimal("0.50"), output=Decimal("1.50"))]
+    catalogue.set_price(provider=provider, name=model, rates=rates, **act)
+    catalogue.set_policy(models=[STANDIN], job_type=GOVERNED_TYPE, **act)
+    catalogue.set_budget(scope="agent", key=GOVERNED_AGENT, window="day", cap=Decimal(5), **act)
 
 
 class Interrupted(Exception):
@@ -191,7 +211,7 @@ class Run:
 
     # ---- serving ------------------------------------------------------------------------------
 
-    def serve(self, *, workers: bool) -> None:
+    def serve(self, *, workers: bool, examples: bool) -> None:
         logs = self.folder / "logs"
         logs.mkdir(mode=0o700, exist_ok=True)
         children = self.children = Children(settings.BASE_DIR, logs, self.environment())
@@ -207,6 +227,8 @@ class Run:
                 children.start("relay", [python, "manage.py", "relay"])
             for agent in AGENTS if workers else ():
                 children.start(f"worker-{agent}", self.worker_command(agent))
+            if workers and examples:
+                self.start_governed_example()
         self.say(f"Serving on {self.url}; logs are in {logs}.")
 
     def environment(self) -> dict[str, str]:
@@ -229,25 +251,37 @@ class Run:
         raise CommandError(f"The service does not answer; its log is {self.folder}/logs/web.log.")
 
     def worker_command(self, agent: str) -> list[str]:
+        program = str(settings.BASE_DIR / "examples" / "programs" / f"{agent}.py")
+        options = ["--runtime", "command", "--", sys.executable, program]
+        if agent == GOVERNED_AGENT:
+            options = ["--task-types", COMMAND_TYPES, *options]
+        return self.runtime_command(agent, agent) + options
+
+    def start_governed_example(self) -> None:
+        """Start the model's stand-in, and a worker that asks it with route, permit and budget."""
+        allow_standin()
+        with socket.create_server((HOST, 0)) as free:
+            port = free.getsockname()[1]
+        standin = str(settings.BASE_DIR / "examples" / "standin_model.py")
+        assert self.children is not None
+        self.children.start("standin", [sys.executable, standin, "--port", str(port)])
+        options = [
+            *("--runtime", "openai"),
+            *("--cell-id", "local-openai"),
+            *("--task-types", GOVERNED_TYPE),
+            *("--endpoint", f"http://{HOST}:{port}/v1/chat/completions"),
+        ]
+        command = self.runtime_command(GOVERNED_AGENT, f"{GOVERNED_AGENT}-openai") + options
+        self.children.start(f"worker-{GOVERNED_AGENT}-openai", command)
+
+    def runtime_command(self, agent: str, folder: str) -> list[str]:
         return [
-            sys.executable,
-            "-m",
-            "agents.runtime",
-            "--url",
-            self.url,
-            "--agent",
-            agent,
-            "--token-file",
-            str(self.token_file(agent, agent)),
-            "--data",
-            str(self.folder / "workers" / agent),
-            "--drain-seconds",
-            "5",
-            "--runtime",
-            "command",
-            "--",
-            sys.executable,
-            str(settings.BASE_DIR / "examples" / "programs" / f"{agent}.py"),
+            *(sys.executable, "-m", "agents.runtime"),
+            *("--url", self.url),
+            *("--agent", agent),
+            *("--token-file", str(self.token_file(agent, agent))),
+            *("--data", str(self.folder / "workers" / folder)),
+            *("--drain-seconds", "5"),
         ]
 
     def token_file(self, name: str, *arguments: str, **options: str) -> Path:

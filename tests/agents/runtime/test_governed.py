@@ -443,7 +443,7 @@ def standin():
 def test_a_model_call_is_routed_reserved_and_reported_with_its_usage(
     governing, start_governed, standin, stream
 ):
-    task = json.loads((EXAMPLES / "governed" / "content-prep.json").read_text())
+    task = json.loads((EXAMPLES / "content-prep.json").read_text())
     beside = {k: task[k] for k in task.keys() - {"source", "priority", "preferred_owner"}}
     governing.add_job(**beside)
     finish(start_governed("openai", url=standin, stream=stream))

@@ -1,0 +1,170 @@
+"""The same request twice at once: one effect, and the same answer for whoever asks again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+from unittest import mock
+
+import pytest
+from django.db import connections
+from uuid_utils.compat import uuid7
+
+from governance import idempotency
+from governance.errors import IdempotencyInFlight
+from governance.models import AuditEvent, IdempotencyRecord
+from jobs import transitions
+from jobs.models import Job
+from tests.client import Api, refused
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WAIT_SECONDS = 20.0
+CALLERS = 100
+THREADS = 16
+#: What takes the key without a lock: the control of the tests below.
+NO_LOCK = "SELECT true AS taken, %s::int, %s::text"
+
+TASK: dict[str, Any] = {
+    "task_id": "t-1",
+    "source": "manual",
+    "title": "A title",
+    "goal": "A goal that is long enough",
+    "task_type": "content_prep",
+    "risk_tier": "low",
+}
+
+
+@pytest.fixture
+def background() -> Iterator[Callable[..., Future[Any]]]:
+    """Run a function in a thread with a connection of its own."""
+    pool = ThreadPoolExecutor(max_workers=THREADS)
+
+    def submit(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Future[Any]:
+        def run() -> Any:
+            try:
+                return function(*args, **kwargs)
+            finally:
+                connections.close_all()
+
+        return pool.submit(run)
+
+    yield submit
+    pool.shutdown(wait=False)
+
+
+class Held:
+    """A move that stops before it commits, until it is let go."""
+
+    def __init__(self, move: Callable[..., Any]) -> None:
+        self.move, self.calls = move, 0
+        self.arrived = threading.Semaphore(0)
+        self.go = threading.Event()
+
+    def __call__(self, **named: Any) -> Any:
+        self.calls += 1
+        outcome = self.move(**named)
+        self.arrived.release()
+        assert self.go.wait(WAIT_SECONDS)
+        return outcome
+
+
+def test_a_key_in_flight_is_refused_at_once_and_replayed_afterwards(
+    submitter_token: str, background: Callable[..., Future[Any]]
+):
+    ops, key = Api(submitter_token), str(uuid7())
+    held = Held(transitions.intake)
+    with mock.patch("jobs.views.transitions.intake", held):
+        first = background(ops.post, "/v1/jobs", TASK, Idempotency_Key=key)
+        assert held.arrived.acquire(timeout=WAIT_SECONDS)
+
+        meanwhile = ops.post("/v1/jobs", TASK, Idempotency_Key=key)
+        held.go.set()
+        answer = first.result(WAIT_SECONDS)
+
+    assert refused(meanwhile) == (409, IdempotencyInFlight.reason)
+    assert meanwhile["Retry-After"] == "1"
+    assert meanwhile.json()["retry"]["rule"] == "same_key"
+    again = ops.post("/v1/jobs", TASK, Idempotency_Key=key)
+    assert (answer.status_code, again.content) == (201, answer.content)
+    assert (held.calls, Job.objects.count()) == (1, 1)
+
+
+def test_without_the_lock_on_the_key_a_request_is_executed_twice(
+    hermes_token: str, submitter_token: str, background: Callable[..., Future[Any]]
+):
+    """The control: two claims of the same key each make an attempt, and one of them is lost."""
+    worker, key = Api(hermes_token), str(uuid7())
+    # Makes the implicit session, for which the two would wait for one another.
+    worker.post("/v1/claims", {"worker_id": "w1"}, Idempotency_Key=str(uuid7()))
+    for number in (1, 2):
+        Api(submitter_token).post("/v1/jobs", TASK | {"task_id": f"t-{number}"})
+    held = Held(transitions.claim_next)
+    with (
+        mock.patch.object(idempotency, "TAKE", NO_LOCK),
+        mock.patch("jobs.views.transitions.claim_next", held),
+    ):
+        calls = [
+            background(worker.post, "/v1/claims", {"worker_id": "w1"}, Idempotency_Key=key)
+            for _ in range(2)
+        ]
+        for _ in calls:
+            assert held.arrived.acquire(timeout=WAIT_SECONDS)
+        held.go.set()
+        statuses = sorted(call.result(WAIT_SECONDS).status_code for call in calls)
+
+    assert held.calls == 2
+    # The database refuses the second record, so its claim is undone: late, and not politely.
+    assert statuses == [200, 500]
+
+
+def test_a_hundred_identical_intakes_make_one_job(
+    submitter_token: str, background: Callable[..., Future[Any]]
+):
+    ops = Api(submitter_token)
+
+    answers = [background(ops.post, "/v1/jobs", TASK) for _ in range(CALLERS)]
+    found = [answer.result(WAIT_SECONDS) for answer in answers]
+
+    assert sorted(answer.status_code for answer in found) == [200] * (CALLERS - 1) + [201]
+    assert len({answer.json()["job"]["job_id"] for answer in found}) == 1
+    job = Job.objects.get()
+    assert AuditEvent.objects.filter(subject=job.audit_subject).count() == 1
+
+
+def test_a_hundred_times_the_same_key_is_one_effect_and_one_answer(
+    submitter_token: str, background: Callable[..., Future[Any]]
+):
+    ops, key = Api(submitter_token), str(uuid7())
+
+    def until_answered() -> Any:
+        while True:
+            answer = ops.post("/v1/jobs", TASK, Idempotency_Key=key)
+            if answer.status_code != 409:
+                return answer
+
+    answers = [background(until_answered) for _ in range(CALLERS)]
+    found = [answer.result(WAIT_SECONDS) for answer in answers]
+
+    assert {answer.status_code for answer in found} == {201}
+    assert len({answer.content for answer in found}) == 1
+    assert sum(answer.has_header("Idempotent-Replayed") for answer in found) == CALLERS - 1
+    assert (Job.objects.count(), IdempotencyRecord.objects.count()) == (1, 1)
+
+
+def test_a_refusal_leaves_its_record_and_nothing_of_its_effect(
+    openclaw_token: str, make_job: Callable[..., Job]
+):
+    make_job()
+    before = AuditEvent.objects.count()
+
+    answer = Api(openclaw_token).post(
+        "/v1/jobs/task-1/claim", {"worker_id": "w1"}, Idempotency_Key=str(uuid7())
+    )
+
+    assert refused(answer) == (403, "WRONG_OWNER")
+    assert IdempotencyRecord.objects.get().status == 403
+    assert AuditEvent.objects.count() == before
+    assert Job.objects.get().state == "queued"
