@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from governance import sql
-from jobs.models import Job
+from jobs.models import Execution, Job, Reconciliation
 
 #: A queue is counted no further than this; how old its oldest job is, is exact nevertheless.
 DEPTH_MAX = 2000
@@ -90,6 +90,21 @@ def queues() -> list[Queue]:
 def waiting(state: str) -> QuerySet[Job]:
     """Return the jobs in one of the states that wait for a person. Served by `job_inbox_idx`."""
     return Job.objects.filter(state=state).order_by("state_since")
+
+
+def unresolved() -> QuerySet[Execution]:
+    """Return the executions whose outcome a person has to find out, oldest first.
+
+    Those of running attempts are not among them: their worker may still report. Served by
+    `execution_unknown_idx`.
+    """
+    ended = Reconciliation.objects.filter(execution=OuterRef("pk")).exclude(verdict="undetermined")
+    running = Q(job__state=Job.State.ACTIVE, job__attempt=F("attempt"))
+    return (
+        Execution.objects.filter(~Exists(ended), state=Execution.State.UNKNOWN)
+        .exclude(running)
+        .order_by("id")
+    )
 
 
 def count_waiting(*, up_to: int) -> dict[str, int]:

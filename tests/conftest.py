@@ -16,6 +16,7 @@ from django.db import connection, connections
 
 from governance import embedded
 from jobs import wakeups
+from tests.console import as_  # noqa: F401
 from tests.world import (  # noqa: F401
     agent_zero,
     agent_zero_token,

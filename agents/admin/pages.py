@@ -27,10 +27,10 @@ from agents.models import (
 )
 from agents.transitions import credentials
 from governance import clock
-from governance.admin import PlainPage
 from governance.console import acts, registry, wording
 from governance.console.admins import ReasonForm
 from governance.console.chains import read_chain
+from governance.console.pages import PlainPage
 from governance.errors import DomainError
 
 #: Rows of one kind that an agent's page shows.

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -35,6 +36,8 @@ PHRASE_ABOVE = 20
 SELECTION_VALID_SECONDS = 3600
 #: How long one request works on a run before it shows how far it got.
 SLICE_SECONDS = 2.0
+#: The key of an act that makes a row.
+NEW = "new"
 SELECTION_SALT = "fencepost.console.selection"
 #: Refusals because of what the row is now; everything else is a failure of the act.
 SKIPPING_CODES = frozenset({"FAILED_PRECONDITION", "ABORTED", "ALREADY_EXISTS", "NOT_FOUND"})
@@ -51,7 +54,7 @@ class Act:
         outcome.  Raises a `DomainError` where the row does not allow it.
     :param fits: `fits(row, actor)` tells why a row, as it is now, would not take the act from this
         actor; "" where it would.  A forecast for the page; the transition decides.
-    :param fields: further questions of the confirmation page.
+    :param fields: further questions of the confirmation page.  An empty answer is not passed on.
     """
 
     name: str
@@ -64,6 +67,8 @@ class Act:
     fields: type[forms.Form] = forms.Form
     grave: bool = False
     bulk: bool = True
+    #: It makes a row instead of acting on one: offered above the list, with `NEW` as its key.
+    makes: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,9 +103,9 @@ def acts_on(model: str) -> list[Act]:
     return [act for (of, _), act in acts.items() if of == model]
 
 
-def permitted(user: Any, model: str) -> list[Act]:
-    """Return the acts on a model that the user may do."""
-    return [act for act in acts_on(model) if user.has_perm(act.permission)]
+def permitted(user: Any, model: str, *, makes: bool = False) -> list[Act]:
+    """Return the acts on rows of a model, or those that make one, that the user may do."""
+    return [act for act in acts_on(model) if act.makes == makes and user.has_perm(act.permission)]
 
 
 def freeze(*, model: str, keys: list[str], user_id: int) -> Selection:
@@ -157,7 +162,7 @@ def begin(
                 model=act.model,
                 user=user,
                 reason=reason,
-                fields=fields,
+                fields={name: _kept(value) for name, value in fields.items()},
                 total=len(selection.keys),
                 created_at=clock.now(),
             )
@@ -239,6 +244,11 @@ def stop(*, run: BulkRun, actor: str) -> None:
         BulkRun.objects.filter(pk=run.pk, finished_at=None).update(
             stopped_by=actor, finished_at=clock.now()
         )
+
+
+def _kept(value: Any) -> Any:
+    """Return a form's value as JSON keeps it: amounts as text."""
+    return str(value) if isinstance(value, Decimal) else value
 
 
 @transaction.atomic

@@ -138,6 +138,10 @@ class OperatorAdmin(admin.ModelAdmin):
             query.pop(transient, None)
         context = {
             "title": str(self.opts.verbose_name_plural).capitalize(),
+            "makers": [
+                {"act": act, "url": self._act_url(act, acts.NEW)}
+                for act in acts.permitted(request.user, self.label, makes=True)
+            ],
             "saved_views": views,
             "query_string": query.urlencode(),
             "exports": exports.MEDIA_TYPES if self._may_export(request) else {},
@@ -223,11 +227,12 @@ class OperatorAdmin(admin.ModelAdmin):
     def _after_one(self, request: HttpRequest, *, act: Act, run: BulkRun) -> HttpResponse:
         item = BulkItem.objects.get(run=run)
         done = item.outcome == BulkItem.Outcome.DONE
-        text = f"{act.label}: {item.key}: {item.detail if done else f'not done. {item.detail}'}"
+        told = [act.label, *([] if act.makes else [item.key]), *([] if done else ["not done"])]
+        text = ": ".join([*told, item.detail])
         self.message_user(request, text, messages.SUCCESS if done else messages.ERROR)
         onward = request.POST.get("next", "")
         if not url_has_allowed_host_and_scheme(onward, allowed_hosts=None):
-            row = self.get_queryset(request).filter(**{self.key_field: item.key}).first()
+            row = self.rows_by_key(request, () if act.makes else (item.key,)).get(item.key)
             onward = self.row_url(row) if row else reverse(self._name("changelist"))
         return HttpResponseRedirect(onward)
 
@@ -241,21 +246,29 @@ class OperatorAdmin(admin.ModelAdmin):
         mistyped: bool = False,
     ) -> HttpResponse:
         """Show exactly what would be touched, from the frozen set itself."""
-        rows = self.rows_by_key(request, selection.keys)
+        rows = {} if act.makes else self.rows_by_key(request, selection.keys)
         actor = acts.actor_of(request.user)
         misfits = {key: act.fits(row, actor) for key, row in rows.items()}
-        misfits |= {key: "does not exist" for key in selection.keys if key not in rows}
+        if not act.makes:
+            misfits |= {key: "does not exist" for key in selection.keys if key not in rows}
         reason, fields = forms_ or (ReasonForm(), act.fields())
         context = {
             **self.admin_site.each_context(request),
-            "title": f"{act.label}: {self._counted(len(selection.keys))}",
+            "title": act.label
+            if act.makes
+            else f"{act.label}: {self._counted(len(selection.keys))}",
             "opts": self.opts,
             "act": act,
             "act_url": reverse(self._name("act"), args=(act.name,)),
             "selection": selection.sign(),
             "count": len(selection.keys),
             "named": [
-                (key, rows.get(key), misfits[key], self.row_url(rows[key]) if key in rows else "")
+                (
+                    key,
+                    rows.get(key),
+                    misfits.get(key, ""),
+                    self.row_url(rows[key]) if key in rows else "",
+                )
                 for key in selection.keys[:NAMED_MAX]
             ],
             "more": max(0, len(selection.keys) - NAMED_MAX),
@@ -285,11 +298,13 @@ class OperatorAdmin(admin.ModelAdmin):
         """Return the acts that the user may do on `row` and that it would take now, with links."""
         key, actor = str(getattr(row, self.key_field)), acts.actor_of(request.user)
         return [
-            {"act": act, "url": f"{reverse(self._name('act'), args=(act.name,))}?{query}"}
+            {"act": act, "url": self._act_url(act, key)}
             for act in acts.permitted(request.user, self.label)
             if not act.fits(row, actor)
-            for query in [urlencode({"key": key})]
         ]
+
+    def _act_url(self, act: Act, key: str) -> str:
+        return f"{reverse(self._name('act'), args=(act.name,))}?{urlencode({'key': key})}"
 
     def _counted(self, count: int) -> str:
         named = self.opts.verbose_name if count == 1 else self.opts.verbose_name_plural

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 from django.utils.html import format_html
@@ -45,6 +46,15 @@ def ago(at: datetime | None, now: datetime) -> SafeString | str:
 def number(value: int) -> str:
     """Return an integer with thin groups of thousands: `1 000 000`."""
     return f"{value:,}".replace(",", "\u202f")
+
+
+def usd(amount: Decimal | None) -> str:
+    """Return an amount as it is read: two decimals, more where that would say nothing."""
+    if amount is None:
+        return "-"
+    if amount and abs(amount) < Decimal("0.01"):
+        return f"{amount.normalize():f}"
+    return f"{amount:,.2f}"
 
 
 def pretty(value: Any) -> str:

@@ -16,6 +16,7 @@ register.filter("duration", wording.duration)
 register.filter("stamp", wording.stamp)
 register.filter("grouped", wording.number)
 register.filter("pretty", wording.pretty)
+register.filter("usd", wording.usd)
 
 
 @register.filter
@@ -30,6 +31,12 @@ def instant(at: datetime | None) -> SafeString | str:
     if not at:
         return "-"
     return format_html('<time datetime="{}">{}</time>', at.isoformat(), wording.stamp(at))
+
+
+@register.filter
+def said(word: str) -> str:
+    """`{{ "over_budget"|said }}`: a word of the API as words."""
+    return word.replace("_", " ")
 
 
 @register.filter

@@ -8,8 +8,9 @@ from typing import Any
 from django import forms
 
 from governance.console.acts import Act, add_act
+from governance.console.wording import stamp
 from jobs import transitions
-from jobs.models import Job
+from jobs.models import Execution, Job, LiveAuthorization
 
 State = Job.State
 MODEL = "jobs.job"
@@ -137,6 +138,98 @@ def _approve(*, key: str, actor: str, reason: str, valid_hours: int | None = Non
     return f"approved, now {outcome.job['state']}"
 
 
+class ReconciliationForm(forms.Form):
+    """What became of an execution, and how that is known."""
+
+    verdict = forms.ChoiceField(
+        choices=[
+            ("happened", "It happened: the job has its result, the reservation is settled"),
+            (
+                "not_happened",
+                "It did not happen: try again if attempts are left, hold no money",
+            ),
+            ("undetermined", "Not to be found out yet: keep the evidence, move nothing"),
+        ],
+        widget=forms.RadioSelect,
+    )
+    evidence = forms.CharField(
+        widget=forms.Textarea(attrs={"rows": 3, "cols": 80}),
+        max_length=4000,
+        help_text="Where you looked and what you found: a provider's log, a request id, a ticket.",
+    )
+    result_pointer = forms.CharField(
+        required=False, max_length=1000, help_text="Where the result is, if it happened."
+    )
+    input_tokens = forms.IntegerField(
+        required=False, min_value=0, help_text="As the provider billed. Empty: the estimate."
+    )
+    output_tokens = forms.IntegerField(required=False, min_value=0)
+
+    def clean(self) -> dict[str, Any]:
+        asked = super().clean() or {}
+        if (asked.get("input_tokens") is None) != (asked.get("output_tokens") is None):
+            self.add_error("output_tokens", "Give both token counts, or none.")
+        return asked
+
+
+class LiveForm(forms.Form):
+    """Who may execute live, and for how long."""
+
+    agent = forms.CharField(max_length=60)
+    runtime = forms.CharField(max_length=40)
+    hours = forms.IntegerField(min_value=1, max_value=24 * 90, initial=8)
+
+
+def _reconcile(
+    *, key: str, actor: str, reason: str, verdict: str, evidence: str, result_pointer: str = "",
+    input_tokens: int | None = None, output_tokens: int | None = None,
+) -> str:  # fmt: skip
+    usage = None
+    if input_tokens is not None and output_tokens is not None:
+        usage = {"input_tokens": input_tokens, "output_tokens": output_tokens}
+    outcome = transitions.reconcile(
+        external_request_id=key,
+        actor=actor,
+        verdict=verdict,
+        reason=reason,
+        evidence={"told_by_operator": evidence},
+        result_pointer=result_pointer,
+        usage=usage,
+    )
+    return f"{outcome.outcome.replace('_', ' ')}, the job is now {outcome.job['state']}"
+
+
+def _unresolved(execution: Execution, actor: str) -> str:
+    if execution.state != Execution.State.UNKNOWN:
+        return f"it is {execution.get_state_display().lower()}"
+    if execution.reconciliations.exclude(verdict="undetermined").exists():
+        return "it is reconciled already"
+    running = execution.job.state == State.ACTIVE and execution.job.attempt == execution.attempt
+    return "its attempt is still running" if running else ""
+
+
+def _authorize_live(
+    *, key: str, actor: str, reason: str, agent: str, runtime: str, hours: int
+) -> str:
+    grant = transitions.authorize_live(
+        agent=agent,
+        runtime=runtime,
+        actor=actor,
+        reason=reason,
+        valid_seconds=hours * HOUR_SECONDS,
+    )
+    return f"{agent} may execute live under {runtime} until {stamp(grant.ends_at)}"
+
+
+def _revoke_live(*, key: str, actor: str, reason: str) -> str:
+    transitions.revoke_live(authorization_id=int(key), actor=actor, reason=reason)
+    return "revoked"
+
+
+def _unrevoked(grant: LiveAuthorization, actor: str) -> str:
+    return "it is revoked already" if grant.revoked_at else ""
+
+
 LIVE = tuple(state for state in State.values if state not in Job.FINISHED)
 
 for act in (
@@ -260,6 +353,39 @@ for act in (
         "told at the next heartbeat; an effect that has begun outside is not undone by this.",
         run=_run(transitions.stop),
         fits=in_states(*LIVE),
+        grave=True,
+    ),
+    Act(
+        name="reconcile",
+        model="jobs.execution",
+        label="Reconcile",
+        permission="agents.reconcile_execution",
+        effect="Says what became of an effect that was started and never reported. Job and "
+        "reservation follow in the same transaction.",
+        run=_reconcile,
+        fits=_unresolved,
+        fields=ReconciliationForm,
+        bulk=False,
+    ),
+    Act(
+        name="make",
+        model="jobs.liveauthorization",
+        label="Authorize live execution",
+        permission="agents.authorize_live",
+        effect="Lets the agent execute live under the runtime until the end that you give.",
+        run=_authorize_live,
+        fields=LiveForm,
+        makes=True,
+        grave=True,
+    ),
+    Act(
+        name="revoke",
+        model="jobs.liveauthorization",
+        label="Revoke",
+        permission="agents.authorize_live",
+        effect="Takes each authorization back at once: later starts are refused.",
+        run=_revoke_live,
+        fits=_unrevoked,
         grave=True,
     ),
 ):

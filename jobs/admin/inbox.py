@@ -14,7 +14,7 @@ from governance.console.registry import (
     inbox_counters,
 )
 from jobs.models import Escalation, Job
-from jobs.waiting import count_waiting, waiting
+from jobs.waiting import count_waiting, unresolved, waiting
 
 State = Job.State
 SHOWN = (
@@ -65,7 +65,21 @@ def _reasons(jobs: list[Job]) -> dict[int, str]:
 def count() -> dict[str, int]:
     """Return how many jobs wait, by the kind of the inbox."""
     states = count_waiting(up_to=INBOX_COUNT_MAX + 1)
-    return {name: states[state] for name, state in KINDS.items()}
+    counts = {name: states[state] for name, state in KINDS.items()}
+    return counts | {"in-doubt": unresolved().values("pk")[: INBOX_COUNT_MAX + 1].count()}
+
+
+def in_doubt(limit: int) -> Iterator[Waiting]:
+    """Yield the executions that wait to be reconciled, whatever became of their job."""
+    rows = unresolved().select_related("job__agent").defer("result", "usage")
+    for row in rows[:limit]:
+        yield Waiting(
+            title=f"{row.job.task_id}: attempt {row.attempt}",
+            note=f"{row.mode} under {row.runtime}; the job is {row.job.state.replace('_', ' ')}",
+            url=reverse("admin:jobs_execution_change", args=(row.pk,)),
+            since=row.decided_at,
+            marks=(row.job.risk_tier, row.job.agent.name),
+        )
 
 
 #: The state in which a job is, for each kind.
@@ -73,7 +87,6 @@ KINDS = {
     "approvals": State.HELD,
     "reviews": State.REVIEW_REQUIRED,
     "escalations": State.ESCALATED,
-    "in-doubt": State.IN_DOUBT,
     "extensions": State.NEEDS_REWORK,
 }
 inbox_counters.append(count)
@@ -100,11 +113,12 @@ for kind in (
         permission="jobs.view_escalation",
         empty="Nobody has called for a human.",
     ),
-    _kind(
+    InboxKind(
         name="in-doubt",
         title="In doubt",
+        permission="jobs.view_execution",
         position=40,
-        permission="jobs.view_job",
+        rows=in_doubt,
         empty="No execution's outcome is unknown.",
     ),
     _kind(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from governance import clock, envelopes
+from governance import clock, envelopes, ledger
 from governance.console.chains import Chain, read_chain
 from governance.console.drawing import Span, lifeline
 from governance.console.payloads import Payload, shown
@@ -18,6 +18,9 @@ from jobs.models import Attempt, Job, Lease
 
 ATTEMPTS_MAX = 100
 REFLECTIONS_MAX = 50
+UPLOADS_MAX = 50
+DECISIONS_MAX = 200
+SPACED = str.maketrans("._", "  ")
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,31 @@ def load(*, job: Job, payloads: bool) -> dict[str, Any]:
         "reflections": job.reflections.select_related("agent").order_by("-number")[
             :REFLECTIONS_MAX
         ],
+        "executions": job.executions.defer("result", "usage").order_by("-attempt"),
+        "money": money_of(job=job),
+        "uploads": job.uploads.order_by("-id")[:UPLOADS_MAX],
         "goal": shown("goal", job.task.goal, allowed=payloads),
         "inputs": shown("inputs", job.task.inputs, allowed=payloads),
         "labels": job.task.labels,
         "signature": _signature(job),
         "envelope": shown("envelope", job.task.envelope, allowed=payloads),
     }
+
+
+def money_of(*, job: Job, external_request_id: str = "") -> list[dict[str, Any]]:
+    """Return the job's route decisions with their reservation and its end, newest attempt first.
+
+    :param external_request_id: only those of one execution.
+    """
+    decisions = ledger.money_of_job(job_id=job.job_id)
+    if external_request_id:
+        decisions = decisions.filter(external_request_id=external_request_id)
+    rows = []
+    for decision in decisions.reverse()[:DECISIONS_MAX]:
+        held = getattr(decision, "reservation", None)
+        end = getattr(held, "resolution", None) if held else None
+        rows.append({"decision": decision, "reservation": held, "resolution": end})
+    return rows
 
 
 def _signature(job: Job) -> dict[str, str]:
@@ -138,7 +160,7 @@ def edges_of(chain: Chain) -> list[Edge]:
         edges.append(
             Edge(
                 at=event.at,
-                action=event.action.partition(".")[2].replace("_", " "),
+                action=event.action.removeprefix("job.").translate(SPACED),
                 actor=event.actor,
                 reason=event.reason,
                 attempt=(body.get("details") or {}).get("attempt"),

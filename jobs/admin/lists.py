@@ -7,21 +7,40 @@ from typing import Any
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    StreamingHttpResponse,
+)
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
+from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 
 from agents.models import Agent
-from governance.admin import PlainPage
+from governance import objects
 from governance.console import registry, wording
 from governance.console.admins import OperatorAdmin
 from governance.console.lists import MATCHES_MAX, Since
+from governance.console.pages import PlainPage
 from governance.console.payloads import shown
 from governance.console.registry import now_of
 from jobs.admin import job_page
-from jobs.models import Attempt, Escalation, Job, Priority, Reflection, RetryExtension, Skill
+from jobs.models import (
+    Attempt,
+    Escalation,
+    Execution,
+    Job,
+    LiveAuthorization,
+    Priority,
+    Reflection,
+    RetryExtension,
+    Skill,
+    Upload,
+)
 
 PAYLOAD_PERMISSION = "agents.view_payloads"
 
@@ -266,6 +285,116 @@ class AttemptAdmin(OfJobs):
     @admin.display(description="ended (UTC)")
     def ended(self, row: Attempt) -> str:
         return wording.stamp(row.ended_at) if row.ended_at else "runs"
+
+
+@admin.register(Execution)
+class ExecutionAdmin(OfJobs):
+    """External effects, one per attempt at most."""
+
+    key_field = "external_request_id"
+    time_field = "decided_at"
+    list_display = (
+        "short_id", "task_link", "attempt", "state_mark", "mode", "runtime", "decided_at",
+        "error_code",
+    )  # fmt: skip
+    list_filter = ("state", Since)
+    export_columns = (
+        "external_request_id", "job__task_id", "attempt", "state", "mode", "runtime",
+        "refusal_reason", "decided_at", "resulted_at", "result_sha256", "error_code",
+    )  # fmt: skip
+    page_fields = (
+        "external_request_id", "task_link", "attempt", "fencing_token", "state_mark", "mode",
+        "runtime", "refusal_reason", "execution_digest", "request_sha256", "decided_at",
+        "deadline_at", "resulted_at", "result_sha256", "usage", "error_code",
+    )  # fmt: skip
+    page_template = "console/execution.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Execution]:
+        return super().get_queryset(request).defer("result", "result_pointer")
+
+    def search(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any]:
+        named = queryset.filter(external_request_id=term)
+        return named if term.startswith("xr_") else super().search(queryset, term)
+
+    @admin.display(description="execution")
+    def short_id(self, row: Execution) -> str:
+        return f"{row.external_request_id[:14]}…"
+
+    @admin.display(description="state")
+    def state_mark(self, row: Execution) -> SafeString:
+        return format_html('<span class="mark state-{}">{}</span>', row.state, row.state)
+
+    def page_context(self, request: HttpRequest, row: Execution) -> dict[str, Any]:
+        allowed = request.user.has_perm(PAYLOAD_PERMISSION)
+        return {
+            "reconciliations": row.reconciliations.order_by("-id"),
+            "evidence": [
+                (given, shown(f"evidence {given.pk}", given.content, allowed=allowed))
+                for given in row.evidence.order_by("-id")
+            ],
+            "money": job_page.money_of(job=row.job, external_request_id=row.external_request_id),
+        }
+
+
+@admin.register(LiveAuthorization)
+class LiveAuthorizationAdmin(PlainPage):
+    """Who may execute live."""
+
+    time_field = "granted_at"
+    list_display = ("agent", "runtime", "granted_by", "granted_at", "ends_at", "revoked_at")
+    list_filter = (AgentFilter,)
+    list_select_related = ("agent",)
+    page_fields = (
+        "agent", "runtime", "granted_by", "granted_at", "reason", "ends_at", "revoked_at",
+        "revoked_by", "revoke_reason",
+    )  # fmt: skip
+
+
+@admin.register(Upload)
+class UploadAdmin(OfJobs):
+    """Artifacts, and grants to bring them."""
+
+    time_field = "granted_at"
+    uuid_search = ("upload_id",)
+    list_display = (
+        "name", "task_link", "attempt", "media_type", "size_bytes", "state", "stored_at",
+    )  # fmt: skip
+    list_filter = (Since,)
+    export_columns = (
+        "artifact_id", "job__task_id", "attempt", "name", "media_type", "size_bytes", "sha256",
+        "state", "stored_at",
+    )  # fmt: skip
+    page_fields = (
+        "name", "task_link", "attempt", "media_type", "size_bytes", "sha256", "state",
+        "granted_at", "expires_at", "stored_at", "object_key",
+    )  # fmt: skip
+    page_template = "console/upload.html"
+
+    def page_context(self, request: HttpRequest, row: Upload) -> dict[str, Any]:
+        stored = row.state == Upload.State.STORED
+        return {"may_download": stored and request.user.has_perm(PAYLOAD_PERMISSION)}
+
+    def download_view(self, request: HttpRequest, object_id: str) -> Any:
+        """The artifact's bytes, always as a download and never as a page of ours."""
+        if not (self.has_view_permission(request) and request.user.has_perm(PAYLOAD_PERMISSION)):
+            raise PermissionDenied
+        row = self.get_object(request, object_id)
+        if row is None or row.state != Upload.State.STORED:
+            raise Http404
+        response = StreamingHttpResponse(
+            objects.store().read(key=row.object_key), content_type="application/octet-stream"
+        )
+        disposition = content_disposition_header(as_attachment=True, filename=row.name)
+        response["Content-Disposition"] = disposition or "attachment"
+        response["Content-Length"] = str(row.size_bytes)
+        return response
+
+    def get_urls(self) -> list[URLPattern]:
+        download = self.admin_site.admin_view(self.download_view)
+        return [
+            path("<object_id>/download/", download, name="jobs_upload_download"),
+            *super().get_urls(),
+        ]
 
 
 @admin.register(Escalation)

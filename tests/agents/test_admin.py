@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group, User
 from django.test import Client
 from django.urls import reverse
 
@@ -17,6 +15,8 @@ from agents.transitions import inhibits
 from governance import clock
 from governance.console import acts
 from governance.models import AuditEvent, BulkItem, BulkRun
+from tests import console
+from tests.console import token_in
 
 MODELS = (
     "agents.agent", "agents.fleet", "agents.maintenanceinhibit", "agents.runtimeswitch",
@@ -24,32 +24,8 @@ MODELS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def as_(world: None) -> Callable[[str], Client]:
-    """`as_("operator")`: a signed-in client of a user in that group."""
-
-    def sign_in(group: str) -> Client:
-        user, _ = User.objects.get_or_create(username=group, defaults={"is_staff": True})
-        user.groups.add(Group.objects.get(name=group))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
-
-
-def confirm(client: Client, model: str, name: str, key: Any, **fields: Any) -> Any:
-    """Open the confirmation page of an act on one row and send it."""
-    url = reverse(f"admin:agents_{model}_act", args=(name,))
-    page = client.get(url, {"key": str(key)})
-    assert page.status_code == 200
-    return client.post(url, {"selection": token_in(page), "reason": "as agreed"} | fields)
-
-
-def token_in(response: Any) -> str:
-    found = re.search(r'name="selection" value="([^"]+)"', response.content.decode())
-    assert found is not None
-    return found.group(1)
+def confirm(client: Client, model: str, act: str, key: Any, /, **fields: Any) -> Any:
+    return console.confirm(client, f"agents.{model}", act, key, **fields)
 
 
 def outcome() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -22,25 +22,12 @@ from governance.console import acts
 from governance.models import AuditEvent, BulkItem, BulkRun, SavedView
 from jobs import transitions
 from jobs.models import Approval, Job, RetryExtension
+from tests import console
+from tests.console import token_in
 
 LIST = "admin:jobs_job_changelist"
 QUERIES_MAX = 12
-OVERVIEW_QUERIES_MAX = 24
-
-
-@pytest.fixture
-def as_(world: None, settings: Any) -> Callable[[str], Client]:
-    """`as_("operator")`: a signed-in client of a user in that group."""
-    settings.SECURE_SSL_REDIRECT = False
-
-    def sign_in(group: str) -> Client:
-        user, _ = User.objects.get_or_create(username=group, defaults={"is_staff": True})
-        user.groups.add(Group.objects.get(name=group))
-        client = Client()
-        client.force_login(user)
-        return client
-
-    return sign_in
+OVERVIEW_QUERIES_MAX = 28
 
 
 @pytest.fixture
@@ -100,21 +87,11 @@ def claim(job: Job, agent: Principal, entry: Entry) -> dict[str, Any]:
 
 def act_url(name: str, *keys: str) -> str:
     query = "&".join(f"key={key}" for key in keys)
-    return reverse("admin:jobs_job_act", args=(name,)) + (f"?{query}" if keys else "")
-
-
-def token_in(response: Any) -> str:
-    found = re.search(r'name="selection" value="([^"]+)"', response.content.decode())
-    assert found is not None
-    return found.group(1)
+    return console.act_url("jobs.job", name) + (f"?{query}" if keys else "")
 
 
 def confirm(client: Client, name: str, *keys: str, **fields: Any) -> Any:
-    """Open the confirmation page and send it."""
-    page = client.get(act_url(name, *keys))
-    assert page.status_code == 200
-    asked = {"selection": token_in(page), "reason": "as agreed"} | fields
-    return client.post(act_url(name), asked)
+    return console.confirm(client, "jobs.job", name, *keys, **fields)
 
 
 def events(job: Job) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin
 from django.db.models import Exists, OuterRef, QuerySet
-from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
+from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -16,60 +15,12 @@ from django.utils.safestring import SafeString
 from governance.console import registry, wording
 from governance.console.admins import OperatorAdmin
 from governance.console.lists import MATCHES_MAX, Since
+from governance.console.pages import PlainPage
 from governance.console.registry import INBOX_COUNT_MAX, Section
 from governance.models import AuditEvent, BulkRun, Fact, IdempotencyRecord, StreamHold
 
 #: Facts that wait are counted no further than this.
 WAITING_FACTS_MAX = 10_000
-
-
-class PlainPage(OperatorAdmin):
-    """A row as name and value, for what needs no page of its own."""
-
-    page_fields: ClassVar[tuple[str, ...]] = ()
-    page_template = "console/plain.html"
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        row = self.get_object(request, object_id)
-        if row is None:
-            return self.absent(request, object_id)
-        if not self.has_view_permission(request, row):
-            return self.admin_site.login(request)
-        context = {
-            **self.admin_site.each_context(request),
-            "title": str(row),
-            "opts": self.opts,
-            "row": row,
-            "decisions": self.decisions(request, row),
-            "pairs": [(self._named(name), self._said(row, name)) for name in self.page_fields],
-            **self.page_context(request, row),
-        }
-        return TemplateResponse(request, self.page_template, context)
-
-    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
-        """Return further context of the page. For overriding."""
-        return {}
-
-    def _named(self, name: str) -> str:
-        own = getattr(self, name, None)
-        return str(getattr(own, "short_description", name.replace("_", " ").strip()))
-
-    def _said(self, row: Any, name: str) -> Any:
-        own = getattr(self, name, None)
-        value = own(row) if callable(own) else getattr(row, name)
-        if hasattr(value, "strftime"):
-            return wording.stamp(value)
-        if isinstance(value, bool):
-            return "yes" if value else "no"
-        if isinstance(value, dict | list):
-            return format_html("<pre>{}</pre>", wording.pretty(value))
-        return "-" if value in (None, "") else value
 
 
 @admin.register(AuditEvent)
