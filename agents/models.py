@@ -32,6 +32,7 @@ class Fleet(ChainHead):
     epoch_rotated_at = models.DateTimeField()
 
     class Meta:
+        verbose_name_plural = "fleet"
         permissions = tuple(VERBS.items())
         constraints = [models.CheckConstraint(condition=Q(id=1), name="fleet_is_one_row")]
 
@@ -383,6 +384,7 @@ class RuntimeSwitch(models.Model):
     steps = models.JSONField(default=list)
 
     class Meta:
+        verbose_name_plural = "runtime switches"
         constraints = [
             models.UniqueConstraint(
                 fields=["agent"],

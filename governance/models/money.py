@@ -143,6 +143,7 @@ class RoutePolicy(ChainHead):
     retired_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        verbose_name_plural = "route policies"
         constraints = [
             models.UniqueConstraint(
                 fields=["agent", "job_type", "risk_tier"],
