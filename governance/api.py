@@ -57,6 +57,8 @@ from governance.openapi import ProblemSchema
 from governance.shapes import Shape, faults_of
 
 BODY_BYTES_MAX = 1 << 20
+#: Members of a body by which its log line is found; none of them is secret.
+LOGGED_MEMBERS = ("task_id", "attempt", "worker_id")
 BATCH_BYTES_MAX = 8 << 20
 PAGE_SIZE = 50
 PAGE_SIZE_MAX = 200
@@ -233,7 +235,10 @@ class WorkerView(APIView):
 
         :raises InvalidArgument: with every fault and its JSON pointer.
         """
-        return shaped(shape, self.body)
+        body = shaped(shape, self.body)
+        named = {name: body[name] for name in LOGGED_MEMBERS if body.get(name) is not None}
+        structlog.contextvars.bind_contextvars(**named)
+        return body
 
     def read_batch(self, shape: type[Shape]) -> list[dict[str, Any] | InvalidArgument]:
         """Return the items of a batch, the malformed ones as what is wrong with them.

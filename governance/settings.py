@@ -221,6 +221,9 @@ STORAGES = {
 # ---- logs: one JSON object per line on stderr ------------------------------------------------
 
 DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = True
+#: `RequestIdentity` has judged it; of the correlation id nobody has.
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_CORRELATION_ID = False
 _shared_processors: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,

@@ -27,7 +27,7 @@ from governance.errors import (
 )
 from governance.idempotency import Answer
 from governance.models import AuditEvent
-from jobs import queries, transitions, wakeups
+from jobs import metrics, queries, transitions, wakeups
 from jobs import serializers as shapes
 from jobs.filters import JobFilter
 from jobs.models import Job
@@ -72,6 +72,8 @@ def granted(outcome: Outcome | DomainError) -> Outcome | DomainError:
     """Put what a claim adds into the job as well, which so is all that its worker needs."""
     if isinstance(outcome, DomainError) or not outcome.extra:
         return outcome
+    if outcome.outcome == "claimed":
+        metrics.CLAIMS.labels(outcome.job["owner"]).inc()
     return replace(outcome, job={**outcome.job, **outcome.extra})
 
 
@@ -356,6 +358,11 @@ class Heartbeat(AgentView):
             if good
             else []
         )
+        renewed = sum(
+            not isinstance(outcome, DomainError) and outcome["outcome"] == "renewed"
+            for outcome in outcomes
+        )
+        metrics.HEARTBEATS.labels(self.principal.name).inc(renewed)
         return respond(results(merged(items, outcomes)))
 
 

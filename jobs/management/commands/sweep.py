@@ -14,7 +14,8 @@ from django.db import InterfaceError, OperationalError, connection
 
 from governance import pulse, retention, sealing
 from governance.console import activity, acts
-from jobs import transitions
+from jobs import metrics, transitions
+from jobs.models import Attempt
 
 log = structlog.get_logger(__name__)
 
@@ -112,6 +113,7 @@ class Command(BaseCommand):
             failed |= report.failed
             for what, count in report.ended.items():
                 ended[what] = ended.get(what, 0) + count
+            metrics.EXPIRIES.inc(report.ended.get(Attempt.Outcome.LEASE_EXPIRED, 0))
             if report.total:
                 told = ", ".join(f"{count} {what}" for what, count in report.ended.items())
                 self.stdout.write(f"ended: {told}")
