@@ -80,7 +80,9 @@ def test_the_examples_arrive_where_they_belong(submit, spawn):
         assert submit(path)["outcome"] == "already_queued"
     assert state_of("example-duration-parser") == "held"
 
-    for agent in ("hermes", "openclaw", "agent_zero"):
+    run_to_the_end(spawn("hermes", "--once", "--task-types", "artifact_production"))
+    assert state_of("example-release-notes") == "queued", "it is for the runtime with a model"
+    for agent in ("openclaw", "agent_zero"):
         run_to_the_end(spawn(agent, "--once"))
     assert state_of("example-parcel-data-contract") == "review_required"
     assert state_of("example-ticket-classification") == "completed"
