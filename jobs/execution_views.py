@@ -154,7 +154,7 @@ class ExecutionDetail(WorkerView):
     def get(self, request: Request, external_request_id: str) -> HttpResponse:
         """Read an execution: the only recovery from a lost answer."""
         found = executions.read_execution(
-            principal=request.user, external_request_id=external_request_id
+            principal=self.principal, external_request_id=external_request_id
         )
         return respond(Answer(200, found))
 

@@ -130,7 +130,7 @@ class CompleteUpload(AgentView):
         """Accept the object, if the store has what was announced."""
         body = self.read(UploadDoneIn)
         entry = self.entry()
-        stored = uploads.look_at_store(upload_id=upload_id, agent_id=request.user.id)
+        stored = uploads.look_at_store(upload_id=upload_id, agent_id=self.principal.id)
 
         def run() -> Answer:
             return Answer(

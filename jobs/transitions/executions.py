@@ -151,6 +151,7 @@ def permit(
         held.last_attempt.deadline_at or held.lease.expires_at,
         work.now + timedelta(seconds=PERMIT_SECONDS),
     )
+    assert caller.session_pk is not None  # whoever holds a lease has one
     issued = Permit(
         permit_id=uuid7(),
         job_id=held.job.pk,
@@ -742,10 +743,12 @@ def _end_first_reservation(
 ) -> None:
     """End the reservation that the execution was started with, unless the worker has already."""
     reservation_id = execution.reservation_id
+    if reservation_id is None:
+        return
     still_open = Reservation.objects.filter(
         reservation_id=reservation_id, state__in=Reservation.OPEN
     )
-    if reservation_id is None or not still_open.exists():
+    if not still_open.exists():
         return
     usage, actor = Usage.read(content["usage"]), _actor(work)
     if content["outcome"] == "succeeded":

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from django.db import transaction
@@ -118,9 +118,8 @@ def intake(
         else:
             result.append(answer)
     if announce is not None:
-        tell = announce
         for agent_id in {made[t].job.agent_id for t in fresh if made[t].job.state == "queued"}:
-            transaction.on_commit(lambda pk=agent_id: tell(pk), robust=True)
+            transaction.on_commit(partial(announce, agent_id), robust=True)
     return result
 
 

@@ -218,6 +218,21 @@ def test_the_parents_of_roots_data_folder_stay_closed(data_folder, tmp_path_fact
         server.release()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
+def test_programs_below_a_closed_folder_are_copied_to_where_they_can_be_run(
+    data_folder, monkeypatch
+):
+    shared, installed = data_folder.parent / "shared", embedded.binaries()
+    shared.mkdir(mode=0o711)
+    monkeypatch.setattr(embedded, "SHARED_HOME", shared)
+    monkeypatch.setattr(embedded, "_passable", lambda path: shared in path.parents)
+    copied = embedded.binaries()
+    assert shared in copied.parents and copied != installed
+    for program in ("postgres", "initdb", "pg_isready"):
+        subprocess.run([copied / program, "--version"], check=True, capture_output=True, user=65534)
+    assert embedded.binaries() == copied
+
+
 def test_an_address_that_is_none_of_postgresql_is_refused():
     with pytest.raises(embedded.EmbeddedError, match="not valid"):
         embedded.django_database("mysql://localhost/x", session_settings={})

@@ -109,7 +109,7 @@ def allow_standin() -> None:
     provider, model = STANDIN
     if LanguageModel.objects.filter(provider=provider, name=model).exists():
         return
-    act = {"actor": "command:up", "reason": "The model of the governed example."}
+    act: dict[str, Any] = {"actor": "command:up", "reason": "The model of the governed example."}
     catalogue.set_model(provider=provider, name=model, **act)
     rates = [RateSet(above_input_tokens=0, input=Decimal("0.50"), output=Decimal("1.50"))]
     catalogue.set_price(provider=provider, name=model, rates=rates, **act)

@@ -27,7 +27,7 @@ from jobs.transitions import executions
 from jobs.transitions.executions import Binding
 
 AGENT, TASK, MODEL = "hermes", "demo-recovery", ("local", "stand-in")
-ACT = {"actor": "command:demo", "reason": "the recovery story"}
+ACT: dict[str, Any] = {"actor": "command:demo", "reason": "the recovery story"}
 ATTEMPTS = 6
 #: Set in the process that has a fresh database of its own.
 FRESH = "FENCEPOST_DEMO_FRESH"
