@@ -244,6 +244,8 @@ class Job(ChainHead):
                 condition=Q(expires_if_not_started_at__isnull=False, state="queued", attempt=0),
             ),
             models.Index(fields=["state", "-id"], name="job_by_state_idx"),
+            # The few that are paused, for the console's list.
+            models.Index(fields=["-id"], name="job_paused_idx", condition=Q(paused=True)),
             models.Index(fields=["agent", "-id"], name="job_by_agent_idx"),
             models.Index(fields=["submitted_by", "-id"], name="job_by_submitter_idx"),
             models.Index(
