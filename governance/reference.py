@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiYamlRenderer
 
+from governance.console.matrix import permissions_markdown
 from governance.errors import DomainError, every_refusal
 
 CACHE_SECONDS = 300
@@ -47,7 +48,11 @@ def errors_markdown() -> str:
 
 def documents() -> dict[str, str]:
     """Return the generated pages by their path below `docs/reference`."""
-    return {"openapi.yaml": openapi_yaml(), "errors.md": errors_markdown()}
+    return {
+        "openapi.yaml": openapi_yaml(),
+        "errors.md": errors_markdown(),
+        "permissions.md": permissions_markdown(),
+    }
 
 
 def _row(refusal: type[DomainError]) -> str:

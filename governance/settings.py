@@ -207,6 +207,13 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 #: What Prometheus sends as bearer token; without one, only this machine is told.
 METRICS_TOKEN = env.str("FENCEPOST_METRICS_TOKEN", default="")
 
+# ---- the console -----------------------------------------------------------------------------
+
+#: A word in the head of every page, so that nobody takes production for the test installation.
+FENCEPOST_ENVIRONMENT = env.str("FENCEPOST_ENVIRONMENT", default="")
+#: Dotted name of a function that takes a payload and returns what may be shown of it.
+FENCEPOST_REDACT = env.str("FENCEPOST_REDACT", default="")
+
 # ---- static files ----------------------------------------------------------------------------
 
 STATIC_URL = "static/"

@@ -19,7 +19,7 @@ from governance.errors import every_refusal
 REFERENCE = Path(settings.BASE_DIR) / "docs" / "reference"
 
 
-@pytest.mark.parametrize("name", ["openapi.yaml", "errors.md"])
+@pytest.mark.parametrize("name", ["openapi.yaml", "errors.md", "permissions.md"])
 def test_a_committed_reference_page_is_the_generated_one(name):
     """Where this fails: `manage.py write_reference`."""
     assert (REFERENCE / name).read_text(encoding="utf-8") == reference.documents()[name]
