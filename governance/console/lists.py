@@ -66,13 +66,13 @@ class KeysetChangeList(ChangeList):
         rows = self.queryset
         size = self.list_per_page
         if self.newer_than is not None:
-            page = list(rows.filter(pk__gt=self.newer_than).order_by("pk")[: size + 1])
+            page = self._rows(rows.filter(pk__gt=self.newer_than).order_by("pk")[: size + 1])
             more_newer, more_older = len(page) > size, True
             page = page[:size][::-1]
         else:
             if self.older_than is not None:
                 rows = rows.filter(pk__lt=self.older_than)
-            page = list(rows[: size + 1])
+            page = self._rows(rows[: size + 1])
             more_older, more_newer = len(page) > size, self.older_than is not None
             page = page[:size]
         self.result_list = page
@@ -80,13 +80,20 @@ class KeysetChangeList(ChangeList):
         self.newer_link = self._link(NEWER, page[0].pk) if page and more_newer else ""
         self.newest_link = self.get_query_string({}) if self._inside else ""
         self.without_query = self.get_query_string(remove=["q"])
-        self.count_text = self._count_text()
+        whole = not (self._inside or more_older)
+        self.count_text = number(len(page)) if whole else self._count_text()
         self.result_count = len(page)
         self.full_result_count = None
         self.show_full_result_count = False
         self.show_admin_actions = True
         self.can_show_all = False
         self.multi_page = False
+
+    def _rows(self, rows: QuerySet[Any]) -> list[Any]:
+        """Return the rows in their order: keys first, so that no join is planned for many."""
+        keys = list(rows.values_list("pk", flat=True))
+        found = self.queryset.order_by().in_bulk(keys)
+        return [found[key] for key in keys if key in found]
 
     @property
     def _inside(self) -> bool:

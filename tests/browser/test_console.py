@@ -13,6 +13,7 @@ from django.contrib.auth.models import Group, User
 from playwright.sync_api import Page, expect
 
 from agents.models import Credential, MaintenanceInhibit
+from governance.console import acts
 from governance.models import BulkRun
 from jobs import transitions
 from jobs.models import Job, RetryExtension
@@ -163,8 +164,6 @@ def test_a_bulk_act_tells_of_the_row_that_changed_meanwhile(page_of: PageOf, mak
 def test_a_run_that_is_not_through_goes_on_while_it_is_watched(
     page_of: PageOf, make_job: Any
 ) -> None:
-    from governance.console import acts
-
     jobs = [make_job() for _ in range(4)]
     page = page_of("operator")
     user = User.objects.get(username="operator")
@@ -248,6 +247,11 @@ def test_every_page_is_accessible_light_dark_and_narrow(
     held = make_job(execution_approval_required=True)
     active = make_job()
     claimed(active)
+    user = User.objects.create_superuser("root")
+    act = acts.acts["jobs.job", "pause"]
+    frozen = acts.freeze(model="jobs.job", keys=[active.task_id], user_id=user.pk)
+    run = acts.begin(act=act, selection=frozen, user=user, reason="for the picture", fields={})
+    acts.advance(run=run)
     out = Path(os.environ.get("FENCEPOST_SCREENSHOTS", "test-output/screenshots"))
     out.mkdir(parents=True, exist_ok=True)
     paths = {
@@ -260,6 +264,11 @@ def test_every_page_is_accessible_light_dark_and_narrow(
         "agent": f"agents/agent/{active.agent_id}/change/",
         "credential": "agents/credential/new/agent/hermes/",
         "audit": "governance/auditevent/",
+        "budgets": "governance/budget/",
+        "budget": "governance/budget/act/make/?key=new",
+        "dry-run": "governance/routepolicy/dry-run/",
+        "executions": "jobs/execution/",
+        "run": f"runs/{run.run_id}/",
     }
     found = []
     looks: dict[str, dict[str, Any]] = {
