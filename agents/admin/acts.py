@@ -8,8 +8,23 @@ from typing import Any
 
 from django import forms
 
-from agents.models import Agent, Credential, MaintenanceInhibit, RuntimeSwitch, Session
-from agents.transitions import admission, credentials, epochs, inhibits, sessions, switches
+from agents.models import (
+    Agent,
+    Credential,
+    MaintenanceInhibit,
+    RiskTier,
+    RuntimeSwitch,
+    Session,
+)
+from agents.transitions import (
+    admission,
+    credentials,
+    epochs,
+    inhibits,
+    principals,
+    sessions,
+    switches,
+)
 from governance import audit, clock
 from governance.console.acts import Act, add_act
 from governance.errors import NotFound
@@ -33,6 +48,63 @@ class RuntimeForm(forms.Form):
     """Which runtime an agent is to have."""
 
     runtime = forms.CharField(max_length=40, help_text="command, http, openai …")
+
+
+TRISTATE = (("", "as it is"), ("yes", "yes"), ("no", "no"))
+
+
+class AgentForm(forms.Form):
+    """A new agent."""
+
+    name = forms.SlugField(max_length=60)
+    max_risk_tier = forms.ChoiceField(choices=RiskTier.choices, label="Highest risk")
+
+
+class SettingsForm(forms.Form):
+    """Settings of an agent; what is left as it is does not change."""
+
+    enabled = forms.ChoiceField(choices=TRISTATE, required=False)
+    expected = forms.ChoiceField(
+        choices=TRISTATE, required=False, help_text="Whether the guard watches it."
+    )
+    approve_cells = forms.ChoiceField(
+        choices=TRISTATE, required=False, help_text="Whether each cell must be approved first."
+    )
+    max_risk_tier = forms.ChoiceField(
+        choices=[("", "as it is"), *RiskTier.choices], required=False, label="Highest risk"
+    )
+    fresh_seconds = forms.IntegerField(required=False, min_value=1, help_text="Late after that.")
+    stale_seconds = forms.IntegerField(required=False, min_value=1, help_text="Stale after that.")
+
+
+class SubmitterForm(forms.Form):
+    """A new submitter."""
+
+    name = forms.SlugField(max_length=60)
+    owner = forms.CharField(
+        required=False,
+        max_length=150,
+        help_text="User who answers for it, and who may not approve what it submits.",
+    )
+
+
+def _register_agent(*, key: str, actor: str, reason: str, name: str, max_risk_tier: str) -> str:
+    agent = principals.register_agent(
+        name=name, max_risk_tier=max_risk_tier, actor=actor, reason=reason
+    )
+    return f"{agent} is registered"
+
+
+def _register_submitter(*, key: str, actor: str, reason: str, name: str, owner: str = "") -> str:
+    row = principals.register_submitter(name=name, owner=owner, actor=actor, reason=reason)
+    return f"{row} is registered"
+
+
+def _configure(*, key: str, actor: str, reason: str, **asked: Any) -> str:
+    said = {"yes": True, "no": False}
+    settings = principals.Settings(**{name: said.get(v, v) for name, v in asked.items()})
+    principals.configure_agent(name=key, actor=actor, reason=reason, settings=settings)
+    return "changed"
 
 
 def _admit(state: str) -> Callable[..., str]:
@@ -171,6 +243,36 @@ for act in (
         run=_inhibit_agent,
         fields=InhibitForm,
         grave=True,
+    ),
+    Act(
+        name="configure",
+        model="agents.agent",
+        label="Change settings",
+        permission="agents.configure_agent",
+        effect="Changes settings of each agent: from then on no worker acts under the old ones.",
+        run=_configure,
+        fields=SettingsForm,
+    ),
+    Act(
+        name="make",
+        model="agents.agent",
+        label="Register an agent",
+        permission="agents.configure_agent",
+        effect="Enters an agent. It gets work once a job type names it, and acts once it has a "
+        "credential.",
+        run=_register_agent,
+        fields=AgentForm,
+        makes=True,
+    ),
+    Act(
+        name="make",
+        model="agents.submitter",
+        label="Register a submitter",
+        permission="agents.manage_credentials",
+        effect="Enters a system that queues work. It may once it has a credential.",
+        run=_register_submitter,
+        fields=SubmitterForm,
+        makes=True,
     ),
     Act(
         name="switch_runtime",

@@ -34,6 +34,7 @@ from jobs.models import (
     Escalation,
     Execution,
     Job,
+    JobType,
     LiveAuthorization,
     Priority,
     Reflection,
@@ -242,7 +243,8 @@ class OfJobs(PlainPage):
     prefix_search = ("job__task_id",)
 
     def search(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any]:
-        return queryset.filter(job_id__in=jobs_of(term))
+        found = queryset.order_by().filter(job_id__in=jobs_of(term))
+        return queryset.filter(pk__in=list(found.values_list("pk", flat=True)[:MATCHES_MAX]))
 
     @admin.display(description="task")
     def task_link(self, row: Any) -> SafeString:
@@ -439,6 +441,21 @@ class ReflectionAdmin(OfJobs):
         "task_link", "number", "attempt", "what_worked", "what_failed", "pattern_observed",
         "context_type", "tool_sequence", "success_signal", "failure_signal", "sensitivity_level",
         "created_at",
+    )  # fmt: skip
+
+
+@admin.register(JobType)
+class JobTypeAdmin(PlainPage):
+    """Kinds of task, and who does them."""
+
+    list_display = (
+        "name", "agent", "runtime", "uses_model", "max_attempts", "max_attempts_ceiling", "enabled",
+    )  # fmt: skip
+    list_select_related = ("agent",)
+    page_fields = (
+        "name", "agent", "runtime", "uses_model", "inputs_schema", "max_attempts",
+        "max_attempts_ceiling", "lease_seconds", "attempt_timeout_seconds", "backoff_base_seconds",
+        "backoff_cap_seconds", "approval_valid_seconds", "enabled",
     )  # fmt: skip
 
 

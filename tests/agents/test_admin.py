@@ -9,7 +9,15 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from agents.models import Agent, Credential, Fleet, MaintenanceInhibit, RuntimeSwitch, Session
+from agents.models import (
+    Agent,
+    Credential,
+    Fleet,
+    MaintenanceInhibit,
+    RuntimeSwitch,
+    Session,
+    Submitter,
+)
 from agents.principals import identify
 from agents.transitions import inhibits
 from governance import clock
@@ -196,6 +204,26 @@ def test_a_viewer_sees_the_fleet_and_may_do_nothing_to_it(as_: Any) -> None:
             assert client.get(url, {"key": "1"}).status_code == 403
             assert client.post(url, {"selection": "x", "reason": "x"}).status_code == 403
     assert AuditEvent.objects.count() == before
+
+
+def test_an_agent_is_registered_and_its_settings_changed(as_: Any) -> None:
+    client = as_("governor")
+    confirm(client, "agent", "make", "new", name="scribe", max_risk_tier="low")
+
+    confirm(client, "agent", "configure", "scribe", approve_cells="yes", fresh_seconds=30)
+
+    agent = Agent.objects.get(name="scribe")
+    assert (agent.approve_cells, agent.fresh_seconds, agent.enabled) == (True, 30, True)
+    confirm(client, "agent", "configure", "scribe", enabled="no")
+    agent.refresh_from_db()
+    assert (agent.enabled, agent.approve_cells) == (False, True)
+
+
+def test_a_submitter_is_registered_with_who_answers_for_it(as_: Any) -> None:
+    confirm(as_("governor"), "submitter", "make", "new", name="crm", owner="governor")
+
+    owner = Submitter.objects.get(name="crm").owner
+    assert owner is not None and owner.get_username() == "governor"
 
 
 def test_an_act_on_a_row_that_does_not_exist_says_so(as_: Any) -> None:
