@@ -12,7 +12,7 @@ from typing import Any
 
 from uuid_utils.compat import uuid7
 
-from governance import audit
+from governance import audit, sql
 from governance.models.facts import Fact
 
 #: CloudEvents `type` prefix of the facts that the service itself states.
@@ -44,3 +44,17 @@ def fact(
         receipt_id=receipt,
         recorded_at=at,
     )
+
+
+# Locks: the stream's counter, until the transaction ends.
+NEXT_IN_STREAM = """
+INSERT INTO governance_factstream (name, sequence) VALUES (%s, 1)
+    ON CONFLICT (name) DO UPDATE SET sequence = governance_factstream.sequence + 1
+RETURNING sequence
+"""
+
+
+def next_in_stream(name: str) -> int:
+    """Return the next number of a stream that is not a job's, and hold its counter."""
+    [[row]] = sql.together(sql.Statement(NEXT_IN_STREAM, (name,)))
+    return int(row["sequence"])

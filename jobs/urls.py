@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from jobs import execution_views, upload_views, views
+from jobs import execution_views, fact_views, upload_views, views
 
 urlpatterns = [
     path("intake/task", views.IntakeTask.as_view()),
@@ -29,6 +29,7 @@ urlpatterns = [
         "executions/<str:external_request_id>/result",
         execution_views.ExecutionResult.as_view(),
     ),
+    path("facts", fact_views.Facts.as_view()),
     path("uploads", upload_views.Uploads.as_view()),
     path("uploads/<uuid:upload_id>/complete", upload_views.CompleteUpload.as_view()),
     path("claims", views.Claims.as_view()),

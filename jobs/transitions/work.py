@@ -232,6 +232,25 @@ class Work:
         self.touch(held)
         return told_outside.fact_id
 
+    def tell(
+        self, held: Held, fact: Fact, *, action: str, actor: str, details: dict[str, Any]
+    ) -> None:
+        """Save a fact that somebody else states about the job, with the event that records it."""
+        event = audit.chain(
+            held.job,
+            subject=held.job.audit_subject,
+            action=action,
+            actor=actor,
+            at=self.now,
+            details=details,
+        )
+        if fact.relayed:
+            held.job.fact_sequence += 1
+            fact.sequence = held.job.fact_sequence
+        self._events.append(event)
+        self._facts.append(fact)
+        self.touch(held)
+
     def touch(self, held: Held) -> None:
         """Save the job's moving columns at the end."""
         self._jobs[held.job.pk] = held.job

@@ -1,5 +1,16 @@
-"""The jobs at work that the tests of this folder start from."""
+"""Two transactions at once, under control: the first stays open until the second waits for it."""
 
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from django.db import connection, connections, transaction
+
+from jobs.transitions import work
 from tests.work import (  # noqa: F401
     claim,
     delivered,
@@ -14,3 +25,98 @@ from tests.work import (  # noqa: F401
     stranger,
     worker,
 )
+
+#: How long a second connection may take to get to where it waits, or to its end.
+SECONDS_MAX = 5.0
+POLL_SECONDS = 0.002
+
+Race = Callable[[Callable[[], Any], Callable[[], Any]], tuple[Any, Any]]
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
+    """Start a function on a connection of its own, and return its future."""
+    pools: list[ThreadPoolExecutor] = []
+
+    def start(function: Callable[[], Any]) -> Future[Any]:
+        pool = ThreadPoolExecutor(max_workers=1)
+        pools.append(pool)
+
+        def run() -> Any:
+            try:
+                return function()
+            finally:
+                connections.close_all()
+
+        return pool.submit(run)
+
+    yield start
+    for pool in pools:
+        pool.shutdown(wait=False)
+
+
+@pytest.fixture
+def race(elsewhere: Callable[..., Future[Any]]) -> Race:
+    """Make two moves meet: `race(first, second)` returns what each returned or raised.
+
+    The first has done its writes and not committed when the second starts; it commits as soon as
+    the second waits for a lock, or is through without waiting.
+    """
+
+    def meet(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[Any, Any]:
+        with transaction.atomic():
+            won = first()
+            later = elsewhere(second)
+            until_it_waits(later)
+        return won, outcome_of(later)
+
+    return meet
+
+
+def until_it_waits(future: Future[Any]) -> bool:
+    """Return True once some backend waits for a lock, False when the future is done before."""
+    give_up = time.monotonic() + SECONDS_MAX
+    while not future.done():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            if cursor.fetchone()[0]:
+                return True
+        assert time.monotonic() < give_up, "the second neither waits nor ends"
+        time.sleep(POLL_SECONDS)
+    return False
+
+
+@pytest.fixture(autouse=True)
+def _alone(transactional_db: None) -> Iterator[None]:
+    """Wait until the server has seen the other connections end, so that the database can go."""
+    yield
+    give_up = time.monotonic() + SECONDS_MAX
+    while time.monotonic() < give_up:
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+                " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+            if not cursor.fetchone()[0]:
+                return
+        time.sleep(POLL_SECONDS)
+
+
+def outcome_of(future: Future[Any]) -> Any:
+    """Return what the future's function returned or raised."""
+    error = future.exception(timeout=SECONDS_MAX)
+    return future.result() if error is None else error
+
+
+@pytest.fixture
+def no_job_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The control: jobs are read as ever, but nobody locks them."""
+    unlocked = work.LOCK_BY_TASK.replace(" FOR NO KEY UPDATE OF j", "")
+    assert unlocked != work.LOCK_BY_TASK
+    monkeypatch.setattr(work, "LOCK_BY_TASK", unlocked)
+    monkeypatch.setattr(work, "LOCK_IF_FREE", unlocked)
+
+
+@pytest.fixture
+def waits() -> Callable[[Future[Any]], bool]:
+    return until_it_waits

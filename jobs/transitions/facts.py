@@ -1,0 +1,149 @@
+"""Facts that agents state: recorded once, receipted, and relayed like the service's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from uuid_utils.compat import uuid7
+
+from agents.entry import Entry, enter
+from agents.models import Agent
+from governance import audit, clock, outbox, sql
+from governance.digests import canonical, sha256_hex
+from governance.errors import ChecksumMismatch, FactDigestConflict, FieldFault, InvalidArgument
+from governance.models import Fact
+from jobs.queries import instant
+from jobs.transitions.work import Held, Work, lock
+
+#: Class of the advisory locks on (principal, fact id): the same fact twice is judged in turn.
+LOCK_CLASS = 5
+FACT_BYTES_MAX = 256 * 1024
+LOCK_FACT = "SELECT pg_advisory_xact_lock(%s, hashtext(%s))"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The attempt that a fact is about, and the authority to speak for it."""
+
+    task_id: str
+    attempt: int
+    fencing_token: int
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A fact as its principal states it. `content_sha256` is of the canonical bytes of `data`."""
+
+    fact_id: str
+    content_sha256: str
+    type: str
+    data: dict[str, Any]
+
+
+@sql.move
+def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) -> dict[str, Any]:
+    """Record a fact and return its receipt; the same fact again has the same receipt.
+
+    A fact under a token that is no longer current is kept as evidence: it has no number in the
+    job's stream, and is not relayed.
+
+    :raises FactDigestConflict: the principal has stated other content under this id.
+    :raises ChecksumMismatch: the digest is not that of the data.
+    :raises InvalidArgument: the type is one of the service's own, or the data is too large.
+    :raises NotFound, WrongOwner: the subject is not a job of this agent.
+    """
+    _check(stated)
+    principal = entry.principal.text
+    key = f"{principal}|{stated.fact_id}"
+    sql.together(sql.Statement(LOCK_FACT, (LOCK_CLASS, key)))
+    if subject is None:
+        caller, _ = enter(entry)
+        return _known(principal, stated) or _state_of_agent(caller.agent_id, principal, stated)
+    work = lock([subject.task_id], entry=entry, numbers=[subject.attempt])
+    held = work.get(subject.task_id)
+    return _known(principal, stated) or _state_of_job(work, held, principal, stated, subject)
+
+
+def _check(stated: Stated) -> None:
+    body = canonical(stated.data)
+    if len(body) > FACT_BYTES_MAX:
+        fault = FieldFault("/data", f"{FACT_BYTES_MAX} bytes at most")
+        raise InvalidArgument("The fact is too large.", errors=[fault])
+    if stated.type.startswith(outbox.TYPE_PREFIX):
+        fault = FieldFault("/type", f"{outbox.TYPE_PREFIX} is what the service itself states")
+        raise InvalidArgument("That type is not yours.", errors=[fault])
+    if sha256_hex(body) != stated.content_sha256:
+        raise ChecksumMismatch("content_sha256 is not the SHA-256 of the canonical data.")
+
+
+def _known(principal: str, stated: Stated) -> dict[str, Any] | None:
+    """Return the receipt of a fact that is recorded already."""
+    fact = Fact.objects.filter(principal=principal, fact_id=stated.fact_id).first()
+    if fact is None:
+        return None
+    if fact.content_sha256 != stated.content_sha256:
+        raise FactDigestConflict(current={"content_sha256": fact.content_sha256})
+    return _receipt(fact)
+
+
+def _state_of_job(
+    work: Work, held: Held, principal: str, stated: Stated, subject: Subject
+) -> dict[str, Any]:
+    job = held.job
+    current = (subject.attempt, subject.fencing_token) == (job.attempt, job.fencing_token)
+    fact = _fact(principal, stated, stream=job.audit_subject, at=work.now)
+    fact.relayed = current
+    details = {
+        "fact_id": stated.fact_id,
+        "type": stated.type,
+        "content_sha256": stated.content_sha256,
+        "attempt": subject.attempt,
+    }
+    action = "fact.stated" if current else "fact.kept"
+    work.tell(held, fact, action=action, actor=principal, details=details)
+    work.save()
+    return _receipt(fact)
+
+
+def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> dict[str, Any]:
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+    fact = _fact(principal, stated, stream=principal, at=clock.now())
+    fact.sequence = outbox.next_in_stream(principal)
+    fact.save(force_insert=True)
+    audit.record(
+        agent,
+        action="fact.stated",
+        actor=principal,
+        at=fact.recorded_at,
+        details={
+            "fact_id": stated.fact_id,
+            "type": stated.type,
+            "content_sha256": stated.content_sha256,
+        },
+    )
+    return _receipt(fact)
+
+
+def _fact(principal: str, stated: Stated, *, stream: str, at: Any) -> Fact:
+    return Fact(
+        fact_id=stated.fact_id,
+        principal=principal,
+        stream=stream,
+        type=stated.type,
+        data=stated.data,
+        content_sha256=stated.content_sha256,
+        receipt_id=uuid7(),
+        recorded_at=at,
+    )
+
+
+def _receipt(fact: Fact) -> dict[str, Any]:
+    """A receipt says that the fact is durably recorded, not that anybody has read it."""
+    return {
+        "receipt_id": str(fact.receipt_id),
+        "fact_id": fact.fact_id,
+        "sequence": fact.sequence,
+        "recorded_at": instant(fact.recorded_at),
+        "result_code": "ACCEPTED",
+    }

@@ -1,0 +1,136 @@
+"""Facts that agents state: a receipt each, told once, kept as evidence under a stale token."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import rfc8785
+from django.test import Client
+from uuid_utils.compat import uuid7
+
+from governance.models import AuditEvent, Fact
+from jobs import transitions
+from jobs.models import Job
+from tests.world import TEST
+
+MakeJob = Callable[..., Job]
+Post = Callable[..., tuple[int, dict[str, Any]]]
+DATA = {"report": "r-1", "pages": 3}
+
+
+def stated(data: dict[str, Any] = DATA, **over: Any) -> dict[str, Any]:
+    return {
+        "fact_id": "report-1",
+        "content_sha256": hashlib.sha256(rfc8785.dumps(data)).hexdigest(),
+        "type": "com.example.report.published",
+        "data": data,
+        "subject": None,
+    } | over
+
+
+@pytest.fixture
+def post(client: Client, hermes_token: str) -> Post:
+    def call(path: str, body: dict[str, Any], key: str = "") -> tuple[int, dict[str, Any]]:
+        answer = client.post(
+            f"/v1/{path}",
+            body,
+            content_type="application/json",
+            headers={
+                "Authorization": f"Bearer {hermes_token}",
+                "Idempotency-Key": key or str(uuid7()),
+            },
+        )
+        return answer.status_code, answer.json()
+
+    return call
+
+
+@pytest.fixture
+def subject(make_job: MakeJob, post: Post) -> dict[str, Any]:
+    job = make_job()
+    _, told = post(f"jobs/{job.task_id}/claim", {"worker_id": "w1"})
+    return {
+        "task_id": job.task_id,
+        "attempt": told["attempt"],
+        "fencing_token": told["fencing_token"],
+    }
+
+
+def test_a_fact_of_a_job_takes_the_next_place_in_its_stream(
+    post: Post, subject: dict[str, Any]
+) -> None:
+    job = Job.objects.get(task_id=subject["task_id"])
+    status, receipt = post("facts", stated(subject=subject))
+    assert (status, receipt["result_code"]) == (200, "ACCEPTED")
+    assert receipt["sequence"] == job.fact_sequence + 1
+    fact = Fact.objects.get(receipt_id=receipt["receipt_id"])
+    assert (fact.stream, fact.relayed, fact.data) == (job.audit_subject, True, DATA)
+    assert AuditEvent.objects.filter(subject=job.audit_subject, action="fact.stated").count() == 1
+
+
+def test_the_same_fact_again_has_the_same_receipt(post: Post, subject: dict[str, Any]) -> None:
+    first = post("facts", stated(subject=subject))
+    assert post("facts", stated(subject=subject)) == first
+    assert Fact.objects.filter(fact_id="report-1").count() == 1
+
+
+def test_other_content_under_the_same_id_is_a_conflict(post: Post, subject: dict[str, Any]) -> None:
+    post("facts", stated(subject=subject))
+    status, refused = post("facts", stated({"report": "r-2"}, subject=subject))
+    assert (status, refused["code"], refused["reason"]) == (
+        409,
+        "ABORTED",
+        "FACT_DIGEST_CONFLICT",
+    )
+    assert Fact.objects.get(fact_id="report-1").data == DATA
+
+
+def test_a_wrong_digest_is_refused(post: Post) -> None:
+    status, refused = post("facts", stated(content_sha256="0" * 64))
+    assert (status, refused["reason"]) == (409, "CHECKSUM_MISMATCH")
+    assert not Fact.objects.filter(fact_id="report-1").exists()
+
+
+def test_a_fact_under_a_stale_token_is_kept_and_not_relayed(
+    post: Post, subject: dict[str, Any]
+) -> None:
+    transitions.stop(task_id=subject["task_id"], **TEST)
+    before = Job.objects.get(task_id=subject["task_id"]).fact_sequence
+    status, receipt = post("facts", stated(subject=subject))
+    assert (status, receipt["sequence"]) == (200, None)
+    assert not Fact.objects.get(fact_id="report-1").relayed
+    job = Job.objects.get(task_id=subject["task_id"])
+    assert job.fact_sequence == before
+    assert AuditEvent.objects.filter(subject=job.audit_subject, action="fact.kept").count() == 1
+
+
+def test_a_fact_without_a_subject_is_the_agents_own(post: Post) -> None:
+    first, second = post("facts", stated()), post("facts", stated(fact_id="report-2"))
+    assert [first[1]["sequence"], second[1]["sequence"]] == [1, 2]
+    assert set(Fact.objects.values_list("stream", flat=True)) == {"agent:hermes"}
+
+
+@pytest.mark.parametrize("kind", ["dev.fencepost.job.completed", "with space", "", "-x"])
+def test_a_type_that_is_not_the_callers_is_refused(post: Post, kind: str) -> None:
+    status, refused = post("facts", stated(type=kind))
+    assert (status, refused["code"]) == (400, "INVALID_ARGUMENT")
+    assert not Fact.objects.filter(fact_id="report-1").exists()
+
+
+def test_another_agents_job_is_nobodys_subject(
+    client: Client, post: Post, subject: dict[str, Any], openclaw_token: str
+) -> None:
+    answer = client.post(
+        "/v1/facts",
+        stated(subject=subject),
+        content_type="application/json",
+        headers={
+            "Authorization": f"Bearer {openclaw_token}",
+            "Idempotency-Key": str(uuid7()),
+        },
+    )
+    assert answer.status_code == 403
+    assert not Fact.objects.filter(fact_id="report-1").exists()

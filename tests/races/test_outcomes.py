@@ -1,0 +1,207 @@
+"""Ends of attempts that meet: complete, fail, sweep, heartbeat, reflect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError, connections
+
+from agents.entry import Entry
+from governance import clock
+from governance.errors import LeaseExpired, StaleFencingToken
+from jobs import transitions
+from jobs.models import Attempt, Job, Lease, Reflection
+from jobs.transitions import leases
+from tests.evidence import actions
+from tests.work import Running, expire_lease
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+WRITERS = 16
+
+
+def complete_of(entry: Entry, held: Running, result: int = 1) -> Callable[[], Any]:
+    said = held.binding | {"result": result}
+    return lambda: transitions.complete(entry=entry, completions=[said])[0]
+
+
+def fail_of(entry: Entry, held: Running) -> Callable[[], Any]:
+    return lambda: transitions.fail(entry=entry, **held.binding, error_message="It broke.")
+
+
+def sweep_of(held: Running) -> Callable[[], Any]:
+    return lambda: transitions.end_if_due(task_id=held.job.task_id)
+
+
+def beat_of(entry: Entry, held: Running) -> Callable[[], Any]:
+    return lambda: transitions.heartbeat(principal=entry.principal, beats=[held.binding])[0]
+
+
+def reflect_of(entry: Entry, held: Running, word: str) -> Callable[[], Any]:
+    return lambda: transitions.reflect(entry=entry, **held.binding, content={"what_worked": word})
+
+
+def test_a_sweep_that_meets_a_completion_leaves_the_job_alone(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    done, swept = race(complete_of(worker, held), sweep_of(held))
+
+    held.job.refresh_from_db()
+    assert (done.outcome, swept) == ("recorded", None)
+    assert held.job.state == "completed"
+    assert actions(held.job)[-1] == "job.completed"
+
+
+@pytest.mark.usefixtures("no_job_locks")
+def test_control_without_the_lock_the_sweep_goes_for_a_completed_job(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    _, swept = race(complete_of(worker, held), sweep_of(held))
+
+    assert isinstance(swept, IntegrityError)
+
+
+def test_a_completion_that_meets_the_sweep_is_stale(race: Any, running: Any, worker: Entry) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    swept, late = race(sweep_of(held), complete_of(worker, held))
+
+    held.job.refresh_from_db()
+    assert swept == "lease_expired"
+    assert type(late) is StaleFencingToken
+    assert held.job.state == "queued"
+    assert Attempt.objects.get(job=held.job).outcome == "lease_expired"
+
+
+@pytest.mark.usefixtures("no_job_locks")
+def test_control_without_the_lock_the_late_completion_believes_its_token(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    _, late = race(sweep_of(held), complete_of(worker, held))
+
+    assert isinstance(late, IntegrityError)
+
+
+@pytest.mark.parametrize("write", [complete_of, fail_of])
+def test_a_write_that_meets_its_own_repetition_is_recorded_once(
+    race: Any, running: Any, worker: Entry, write: Any
+) -> None:
+    held = running()
+
+    first, second = race(write(worker, held), write(worker, held))
+
+    assert (first.outcome, second.outcome) == ("recorded", "already_recorded")
+    assert len(actions(held.job)) == 3
+
+
+@pytest.mark.usefixtures("no_job_locks")
+@pytest.mark.parametrize("write", [complete_of, fail_of])
+def test_control_without_the_lock_the_repetition_is_a_second_write(
+    race: Any, running: Any, worker: Entry, write: Any
+) -> None:
+    held = running()
+
+    _, second = race(write(worker, held), write(worker, held))
+
+    assert isinstance(second, IntegrityError)
+
+
+def test_a_completion_and_a_failure_that_meet_have_one_outcome(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+
+    first, second = race(complete_of(worker, held), fail_of(worker, held))
+
+    assert (first.outcome, second.reason) == ("recorded", "OUTCOME_CONFLICT")
+    assert Attempt.objects.get(job=held.job).outcome == "completed"
+
+
+def test_a_heartbeat_that_meets_sweep_and_new_claim_renews_neither_lease(
+    race: Any, running: Any, worker: Entry, other_worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    def sweep_and_claim() -> Any:
+        sweep_of(held)()
+        Job.objects.filter(pk=held.job.pk).update(available_at=clock.now() - timedelta(seconds=1))
+        transitions.claim(entry=other_worker, task_id=held.job.task_id, owner="hermes")
+        return Lease.objects.get(job=held.job)
+
+    granted, beat = race(sweep_and_claim, beat_of(worker, held))
+
+    lease = Lease.objects.get(job=held.job)
+    assert type(beat) in (LeaseExpired, StaleFencingToken)
+    assert (lease.fencing_token, lease.expires_at) == (3, granted.expires_at)
+
+
+def test_a_heartbeat_that_waited_judges_the_lease_as_it_is_after_the_wait(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+
+    _, beat = race(lambda: expire_lease(held.job), beat_of(worker, held))
+
+    assert type(beat) is LeaseExpired
+    assert Lease.objects.get(job=held.job).expires_at < clock.now()
+
+
+def test_control_without_the_lock_the_waiting_heartbeat_revives_the_lease(
+    race: Any, running: Any, worker: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = running()
+    unlocked = leases.BEAT.replace("ORDER BY l.job_id FOR NO KEY UPDATE", "ORDER BY l.job_id")
+    assert unlocked != leases.BEAT
+    monkeypatch.setattr(leases, "BEAT", unlocked)
+
+    _, beat = race(lambda: expire_lease(held.job), beat_of(worker, held))
+
+    assert beat["outcome"] == "renewed"
+    assert Lease.objects.get(job=held.job).expires_at > clock.now()
+
+
+def test_reflections_of_many_writers_are_numbered_without_gap_or_collision(
+    running: Any, worker: Entry
+) -> None:
+    held = running()
+
+    def write(word: int) -> int:
+        try:
+            answer = reflect_of(worker, held, f"word {word}")()
+            return int(answer.extra["sequence_number"])
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(WRITERS) as pool:
+        numbers = list(pool.map(write, range(WRITERS), timeout=30))
+
+    assert sorted(numbers) == list(range(1, WRITERS + 1))
+    assert Reflection.objects.filter(job=held.job).count() == WRITERS
+    held.job.refresh_from_db()
+    assert (held.job.reflection_count, held.job.audit_seq) == (WRITERS, WRITERS + 2)
+
+
+@pytest.mark.usefixtures("no_job_locks")
+def test_control_without_the_lock_two_reflections_take_one_number(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+
+    _, second = race(reflect_of(worker, held, "one"), reflect_of(worker, held, "other"))
+
+    assert isinstance(second, IntegrityError)
