@@ -51,7 +51,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if server := config.stash.get(_server, None):
         server.release()
-        shutil.rmtree(os.environ["FENCEPOST_TEST_RUN"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session", autouse=True)

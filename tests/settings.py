@@ -1,11 +1,14 @@
 """The settings of the test run: those of the service, in a data folder of the run's own."""
 
+import atexit
 import os
+import shutil
 import tempfile
 
-# Workers of pytest-xdist inherit the folder of their controller, which removes it at the end.
+# Workers of pytest-xdist inherit the folder of their controller, which removes it when it ends.
 if "FENCEPOST_TEST_RUN" not in os.environ:
     os.environ["FENCEPOST_TEST_RUN"] = tempfile.mkdtemp(prefix="fencepost-test-")
+    atexit.register(shutil.rmtree, os.environ["FENCEPOST_TEST_RUN"], ignore_errors=True)
     os.environ["FENCEPOST_DATA"] = os.environ["FENCEPOST_TEST_RUN"] + "/data"
     os.environ["FENCEPOST_URL"] = "http://testserver"
     os.environ["FENCEPOST_LOG_LEVEL"] = "ERROR"

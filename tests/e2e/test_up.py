@@ -87,6 +87,14 @@ class Installation:
                     found.add(int(entry.name))
         return found
 
+    def kill_all(self) -> bool:
+        """Kill all that lives; true when nothing did. Who is killed later may restart others."""
+        living = self.processes()
+        for pid in living:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return not living
+
     def is_quiet(self) -> bool:
         return not self.processes()
 
@@ -102,9 +110,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
 def installation(data_folder: Path) -> Iterator[Installation]:
     made = Installation(data_folder)
     yield made
-    for pid in made.processes():
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    assert eventually(made.kill_all)
 
 
 def is_one_line(done: subprocess.CompletedProcess[str]) -> bool:
@@ -158,11 +164,8 @@ def test_everything_dies_with_it_when_it_is_killed_and_the_next_start_works(inst
 
 def test_the_next_start_works_after_everything_was_killed_at_once(installation):
     process = installation.start("--no-workers", "--no-examples")
-    for pid in installation.processes():
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    assert eventually(installation.kill_all)
     process.communicate()
-    assert eventually(installation.is_quiet)
 
     again = installation.run("--once", "--no-workers", "--no-examples")
     assert again.returncode == 0, again.stdout + again.stderr
