@@ -200,6 +200,8 @@ class Work:
         """
         job = held.job
         told = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
+        # A job that has just come into being was nothing before.
+        was = job.state if before is None else before
         event = audit.chain(
             job,
             subject=job.audit_subject,
@@ -207,7 +209,7 @@ class Work:
             actor=actor,
             at=self.now,
             reason=reason,
-            before={"state": before or job.state},
+            before={"state": was} if was else None,
             after={"state": job.state, "paused": job.paused},
             details=told,
         )
