@@ -106,14 +106,19 @@ class Governed:
             **asked,
         )
 
-    def start(self, job: Job, permit_id: str, **over: Any) -> Any:
+    def start(
+        self, job: Job, permit_id: str, *, binding: Binding | None = None, **over: Any
+    ) -> Any:
         asked = {
             "execution_digest": job.task.execution_digest,
             "runtime": job.attempts.get(number=job.attempt).runtime,
             "request_sha256": "ab" * 32,
         } | over
         return executions.start(
-            entry=self.entry, permit_id=UUID(permit_id), binding=self.binding(job), **asked
+            entry=self.entry,
+            permit_id=UUID(permit_id),
+            binding=binding or self.binding(job),
+            **asked,
         )
 
     def begin(self, job: Job) -> Execution:
