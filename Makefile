@@ -14,7 +14,7 @@ INSTALL = if uv --version >/dev/null 2>&1; then \
 	else $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-recovery test races lint types docs bench bench-console release clean
+.PHONY: help setup run demo demo-recovery test races simulate lint types docs bench bench-console release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ test: $(VENV)/.installed-dev ## run the suite on a PostgreSQL of its own (ARGS="
 
 races: $(VENV)/.installed-dev ## run the two-connection tests only
 	@$(BIN)/python -m pytest tests/races $(ARGS)
+
+simulate: $(VENV)/.installed-dev ## ten minutes of unlucky lives (SIMULATION_SECONDS, SIMULATION_SEED)
+	@SIMULATION_SECONDS=$${SIMULATION_SECONDS:-600} SIMULATION_SEED=$${SIMULATION_SEED:-$$(date +%s)} \
+		$(BIN)/python -m pytest tests/simulation -s $(ARGS)
 
 lint: $(VENV)/.installed-dev ## style, format, import directions, spelling
 	@$(BIN)/ruff check .
