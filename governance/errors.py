@@ -265,6 +265,12 @@ class ReflectionConflict(DomainError):
     code, reason, retry = "ALREADY_EXISTS", "REFLECTION_CONTENT_MISMATCH", "read"
 
 
+class ArtifactExists(DomainError):
+    """The attempt has delivered an artifact of that name already."""
+
+    code, reason, retry = "ALREADY_EXISTS", "ARTIFACT_EXISTS", "read"
+
+
 class ExecutionConflict(DomainError):
     """This execution was started under another permit or request."""
 

@@ -186,6 +186,7 @@ class FolderStore:
             if (size, sha256) != (said["size"], said["sha256"]):
                 raise ChecksumMismatch()
             os.link(draft, path)
+            _name_durably(path.parent, self.folder)
         except FileExistsError:
             return False
         finally:
@@ -217,6 +218,19 @@ class FolderStore:
         if not _KEY.fullmatch(key):
             raise NotFound("This is no key of an artifact.")
         return self.folder / key
+
+
+def _name_durably(folder: Path, above: Path) -> None:
+    """Make the entries of the folder, and of those above it, survive a power cut."""
+    while True:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if folder == above:
+            return
+        folder = folder.parent
 
 
 def _written(draft: Path, body: BinaryIO, size_max: int) -> tuple[int, str]:

@@ -154,7 +154,7 @@ class ExecutionOut(serializers.Serializer):
     external_request_id = serializers.CharField()
     state = serializers.CharField()
     result_code = serializers.CharField()
-    deadline_seconds = serializers.IntegerField(required=False)
+    deadline_seconds = serializers.IntegerField()
     attempt = serializers.IntegerField()
     mode = serializers.CharField()
     runtime = serializers.CharField()

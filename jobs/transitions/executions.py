@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
 from agents.principals import Principal
-from governance import digests, ledger
+from governance import clock, digests, ledger
 from governance.errors import (
     BindingMismatch,
     DispatcherEpochStale,
@@ -27,7 +27,6 @@ from governance.errors import (
     ExecutionPaused,
     InvalidArgument,
     InvalidTransition,
-    LeaseExpired,
     LiveExecutionNotAuthorized,
     ModelReservationStateInvalid,
     NotFound,
@@ -35,8 +34,8 @@ from governance.errors import (
     PermitRevoked,
     PermitSpent,
     ResultDigestConflict,
-    SessionRequired,
     SessionSuperseded,
+    WrongOwner,
 )
 from governance.ledger import RouteRequest
 from governance.models.money import Reservation
@@ -45,14 +44,13 @@ from jobs.models import (
     Execution,
     ExecutionEvidence,
     ExecutionMode,
-    Job,
     LiveAuthorization,
     Permit,
     Reconciliation,
 )
 from jobs.queries import instant
 from jobs.transitions.decisions import need_revision
-from jobs.transitions.outcomes import check_token
+from jobs.transitions.outcomes import check_token, need_active, need_lease, need_session
 from jobs.transitions.work import Held, Outcome, State, Work, digest, lock, need_reason
 
 #: A permit is short: it is asked for when the worker is about to act.
@@ -135,10 +133,9 @@ def permit(
     :raises PermitSpent: the attempt's execution has been started.
     """
     work, held = _acting(entry, binding)
+    need_session(work)
     caller = work.caller
     assert caller is not None and held.lease is not None and held.last_attempt is not None
-    if not caller.activated:
-        raise SessionRequired("Permits are for activated sessions.")
     need_revision(held, expected_revision)
     if held.job.paused:
         raise ExecutionPaused()
@@ -198,6 +195,7 @@ def start(
     :raises ExecutionPaused: the job is paused.
     """
     work, held = _locked(entry, binding)
+    need_session(work)
     wanted = {
         "execution_digest": execution_digest,
         "runtime": runtime,
@@ -210,6 +208,8 @@ def start(
         )
         if not same:
             raise ExecutionConflict(current={"state": known.state})
+        if known.state == Execution.State.REFUSED:
+            return LiveExecutionNotAuthorized()
         return execution_view(known, now=work.now)
     _check_acting(work, held, binding)
     if held.task.execution_digest != execution_digest:
@@ -280,6 +280,8 @@ def result(
 
     :raises BindingMismatch: attempt, token, request id or digest are not those of the execution.
     :raises ResultDigestConflict: another result is recorded.
+    :raises ModelReservationStateInvalid: a later call of the attempt has not ended; nothing
+        would end its reservation any more.
     """
     binding = Binding(task_id, attempt, fencing_token, external_request_id)
     content = {
@@ -308,6 +310,7 @@ def result(
         return 202, _keep_evidence(work, held, known, content, sha)
     if held.job.state != State.ACTIVE:
         return 202, _keep_evidence(work, held, known, content, sha)
+    _check_later_calls(known)
     _bind_result(work, held, known, content, sha)
     _end_first_reservation(work, held, known, content)
     work.save()
@@ -328,17 +331,23 @@ def resolve_reservation(
 ) -> dict[str, Any]:
     """End a reservation of the attempt: `settled`, `released` or `failed`; contract section 9.
 
+    A repetition is answered, or refused, by the recorded end, whatever the job has come to since.
+
     :raises ModelReservationStateInvalid: it has ended otherwise, or `released` after its
         execution started.
+    :raises StaleFencingToken, InvalidTransition: the attempt has ended; what it left open is
+        resolved with its end, or by a person.
     """
     work, held = _locked(entry, binding)
-    check_token(held, binding.attempt, binding.fencing_token)
     _check_identity(held, binding)
     own = Reservation.objects.filter(
         reservation_id=reservation_id, external_request_id=binding.external_request_id
-    )
-    if not own.exists():
+    ).first()
+    if own is None:
         raise NotFound("There is no reservation of that id for this attempt.")
+    if own.state in Reservation.OPEN or not _is_of_attempt(held, binding):
+        check_token(work, held, binding.attempt, binding.fencing_token)
+        need_active(held)
     said = {"provider_response_id": provider_response_id, "error_code": error_code}
     actor = _actor(work)
     if end == "settled":
@@ -426,17 +435,21 @@ def reconcile(
 def read_execution(*, principal: Principal, external_request_id: str) -> dict[str, Any]:
     """Return an execution with its permit, reservations and evidence.
 
-    :raises NotFound: there is none, or it is not one of the principal's jobs'.
+    :raises WrongOwner: an agent asks for another agent's.
+    :raises NotFound: there is none, or it is not one of the submitter's jobs'.
     """
     execution = (
         Execution.objects.select_related("permit", "job")
         .filter(external_request_id=external_request_id)
         .first()
     )
-    if execution is None or not _visible(principal, execution.job):
+    if execution is not None and principal.kind == "agent":
+        if execution.job.agent_id != principal.id:
+            raise WrongOwner()
+    elif execution is None or execution.job.submitted_by != principal.text:
         raise NotFound("There is no execution of that id.")
     return {
-        **execution_view(execution, now=None),
+        **execution_view(execution, now=clock.now()),
         "permit_id": str(execution.permit.permit_id),
         "reservations": _reservations(external_request_id),
         "evidence": [
@@ -475,12 +488,6 @@ def _reservations(external_request_id: str) -> list[dict[str, Any]]:
     ]
 
 
-def _visible(principal: Principal, job: Job) -> bool:
-    if principal.kind == "agent":
-        return job.agent_id == principal.id
-    return job.submitted_by == principal.text
-
-
 def permit_view(issued: Permit, *, now: datetime) -> dict[str, Any]:
     """Return the permit as the API answers it."""
     return {
@@ -496,10 +503,10 @@ def permit_view(issued: Permit, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def execution_view(execution: Execution, *, now: datetime | None) -> dict[str, Any]:
+def execution_view(execution: Execution, *, now: datetime) -> dict[str, Any]:
     """Return the execution as the API answers it."""
     refused = execution.state == Execution.State.REFUSED
-    view = {
+    return {
         "decision": "refused" if refused else "issued",
         "external_request_id": execution.external_request_id,
         "state": execution.state,
@@ -517,11 +524,8 @@ def execution_view(execution: Execution, *, now: datetime | None) -> dict[str, A
         "error_code": execution.error_code or None,
         "decided_at": instant(execution.decided_at),
         "resulted_at": instant(execution.resulted_at),
+        "deadline_seconds": max(0, int((execution.deadline_at - now).total_seconds())),
     }
-    if now is not None:
-        left = (execution.deadline_at - now).total_seconds()
-        view["deadline_seconds"] = max(0, int(left))
-    return view
 
 
 # --- Guards -----------------------------------------------------------------------------------
@@ -540,12 +544,29 @@ def _acting(entry: Entry, binding: Binding) -> tuple[Work, Held]:
 
 
 def _check_acting(work: Work, held: Held, binding: Binding) -> None:
-    check_token(held, binding.attempt, binding.fencing_token)
-    if held.job.state != State.ACTIVE:
-        raise InvalidTransition(f"The job is {held.job.state}.", current={"state": held.job.state})
-    if held.lease is None or held.lease.expires_at <= work.now:
-        raise LeaseExpired()
+    check_token(work, held, binding.attempt, binding.fencing_token)
+    need_active(held)
+    need_lease(work, held)
     _check_identity(held, binding)
+
+
+def _is_of_attempt(held: Held, binding: Binding) -> bool:
+    """Whether the binding's token is the one that its attempt had."""
+    attempt = held.attempts.get(binding.attempt)
+    return attempt is not None and attempt.fencing_token == binding.fencing_token
+
+
+def _check_later_calls(execution: Execution) -> None:
+    still_open = Reservation.objects.filter(
+        external_request_id=execution.external_request_id, state__in=Reservation.OPEN
+    )
+    if execution.reservation_id is not None:
+        still_open = still_open.exclude(reservation_id=execution.reservation_id)
+    if (waiting := still_open.first()) is not None:
+        raise ModelReservationStateInvalid(
+            "A later call of this attempt has not ended; resolve its reservation first.",
+            current={"reservation_id": str(waiting.reservation_id), "state": waiting.state},
+        )
 
 
 def _check_identity(held: Held, binding: Binding) -> None:
@@ -593,10 +614,13 @@ def _live_authorized(held: Held, now: datetime) -> bool:
 
 
 def _end_lapsed_permit(work: Work, held: Held) -> None:
-    """Make room for a new permit; an open one is refused, a lapsed one is marked so.
+    """Make room for a new permit: a lapsed one has expired, one that nobody can use is revoked.
 
-    :raises PermitSpent: the attempt's execution has been started, or a permit is still good.
+    :raises PermitSpent: the attempt's execution has been started.
+    :raises ExecutionConflict: a permit is still good.
     """
+    caller = work.caller
+    assert caller is not None
     found = (
         Permit.objects.select_for_update(no_key=True)
         .filter(job_id=held.job.pk, attempt=held.job.attempt, state__in=["issued", "spent"])
@@ -606,12 +630,17 @@ def _end_lapsed_permit(work: Work, held: Held) -> None:
         return
     if found.state == Permit.State.SPENT:
         raise PermitSpent()
-    if found.deadline_at > work.now:
+    bound = (found.session_id, found.session_generation, found.dispatcher_epoch)
+    lapsed = found.deadline_at <= work.now
+    # Bound to a session as it was before it was bound to a new epoch, or to one that is gone.
+    usable = bound == (caller.session_pk, caller.generation, caller.dispatcher_epoch)
+    if usable and not lapsed:
         raise ExecutionConflict(
             "A permit of this attempt is open; repeat its request with the same key to read it.",
             current={"permit_id": str(found.permit_id)},
         )
-    found.state, found.ended_at = Permit.State.EXPIRED, work.now
+    found.state = Permit.State.EXPIRED if lapsed else Permit.State.REVOKED
+    found.ended_at = work.now
     found.save(update_fields=["state", "ended_at"])
 
 

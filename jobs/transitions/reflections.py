@@ -53,7 +53,7 @@ def reflect(
             )
     if attempt is None or fencing_token is None:
         attempt, fencing_token = implied_attempt(work, held)
-    check_token(held, attempt, fencing_token)
+    check_token(work, held, attempt, fencing_token)
     assert work.caller is not None
     number = sequence_number or held.job.reflection_count + 1
     held.job.reflection_count = max(held.job.reflection_count, number)

@@ -13,20 +13,19 @@ from uuid_utils.compat import uuid7
 from agents.entry import Entry
 from governance import objects
 from governance.errors import (
+    ArtifactExists,
     ChecksumMismatch,
     FieldFault,
     GrantExpired,
     InvalidArgument,
-    InvalidTransition,
-    LeaseExpired,
     NotFound,
     WrongOwner,
 )
 from governance.objects import OBJECT_BYTES_MAX, Stored
 from jobs.models import Upload
 from jobs.queries import instant
-from jobs.transitions.outcomes import check_token
-from jobs.transitions.work import State, lock
+from jobs.transitions.outcomes import check_token, need_active, need_lease, need_session
+from jobs.transitions.work import lock
 
 
 @dataclass(frozen=True)
@@ -45,17 +44,17 @@ def grant_upload(
 ) -> dict[str, Any]:
     """Grant the running attempt the right to put one object of exactly that size and checksum.
 
+    :raises SessionRequired: the caller has no activated session.
     :raises LeaseExpired, StaleFencingToken, InvalidTransition: the attempt may not act.
     :raises InvalidArgument: the object is too large, or its name could lead elsewhere.
     """
     _check(announced)
     work = lock([task_id], entry=entry, numbers=[attempt])
+    need_session(work)
     held = work.get(task_id)
-    check_token(held, attempt, fencing_token)
-    if held.job.state != State.ACTIVE:
-        raise InvalidTransition(f"The job is {held.job.state}.", current={"state": held.job.state})
-    if held.lease is None or held.lease.expires_at <= work.now:
-        raise LeaseExpired()
+    check_token(work, held, attempt, fencing_token)
+    need_active(held)
+    need_lease(work, held)
     assert work.caller is not None
     key = objects.object_key(
         job_id=str(held.job.job_id), fencing_token=fencing_token, sha256=announced.sha256
@@ -109,6 +108,9 @@ def look_at_store(*, upload_id: UUID, agent_id: int) -> Stored | None:
         raise NotFound("There is no upload of that id.")
     if upload.job.agent_id != agent_id:
         raise WrongOwner()
+    if upload.artifact_id is not None:
+        # It was confirmed once, and a repetition of the call needs no store.
+        return Stored(upload.size_bytes, upload.sha256)
     return objects.store().stat(key=upload.object_key)
 
 
@@ -129,9 +131,11 @@ def complete_upload(
     :param stored: what `look_at_store` found.
     :raises ChecksumMismatch: request, grant and store do not agree on size and checksum.
     :raises GrantExpired: nothing is stored, and the grant's time is over.
+    :raises ArtifactExists: another upload of the attempt has that name.
     :raises StaleFencingToken: the attempt is not the current one.
     """
     work = lock([task_id], entry=entry, numbers=[attempt])
+    need_session(work)
     held = work.get(task_id)
     upload = (
         Upload.objects.select_for_update(no_key=True)
@@ -145,7 +149,7 @@ def complete_upload(
         raise ChecksumMismatch("Size or checksum are not those of the grant.")
     if (upload.attempt, upload.fencing_token) == (attempt, fencing_token) and upload.artifact_id:
         return _receipt("already_recorded", upload)
-    check_token(held, attempt, fencing_token)
+    check_token(work, held, attempt, fencing_token)
     if upload.fencing_token != fencing_token:
         raise NotFound("The upload was granted to another attempt.")
     if stored is None:
@@ -154,6 +158,12 @@ def complete_upload(
         raise ChecksumMismatch("Nothing is stored under the granted key yet.")
     if stored != wanted:
         raise ChecksumMismatch()
+    # Under the job's lock; index: upload_name_once_per_attempt.
+    rival = Upload.objects.filter(
+        job_id=held.job.pk, fencing_token=fencing_token, name=upload.name, state="stored"
+    ).first()
+    if rival is not None:
+        raise ArtifactExists(current={"artifact_id": str(rival.artifact_id)})
     assert work.caller is not None
     upload.artifact_id = uuid7()
     upload.state, upload.stored_at = Upload.State.STORED, work.now

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -85,11 +86,14 @@ READ_LEASES = (
     f"SELECT {sql.select_list(Lease, 'l')} FROM jobs_lease l"
     " JOIN jobs_job j ON j.id = l.job_id WHERE j.task_id = ANY(%s::text[])"
 )
-# The running or last attempt of each job, and the attempt that the request names.
+# The running or last attempt of each job, and the attempt that the request names; each with the
+# session that made it.
 READ_ATTEMPTS = (
-    f"SELECT {sql.select_list(Attempt, 'p')} FROM jobs_job j"
+    f"SELECT {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, s.state AS session_state,"
+    " s.dispatcher_epoch AS session_epoch FROM jobs_job j"
     " JOIN unnest(%s::text[], %s::int[]) AS q(task_id, number) ON q.task_id = j.task_id"
     " JOIN jobs_attempt p ON p.job_id = j.id AND p.number IN (j.attempt, q.number)"
+    " LEFT JOIN agents_session s ON s.id = p.session_id"
 )
 READ_CLOCK = "SELECT clock_timestamp() AS now"
 DROP_LEASES = "DELETE FROM jobs_lease WHERE job_id = ANY(%s::bigint[])"
@@ -112,6 +116,19 @@ class Outcome:
         return {"outcome": self.outcome, "job": self.job, **self.extra}
 
 
+@dataclass(frozen=True)
+class Maker:
+    """The session that made an attempt, as it stands now."""
+
+    kind: str
+    state: str
+    dispatcher_epoch: UUID
+
+    @property
+    def activated(self) -> bool:
+        return self.kind == "activated"
+
+
 @dataclass
 class Held:
     """A locked job with what stands around it."""
@@ -122,6 +139,8 @@ class Held:
     owner: str
     lease: Lease | None = None
     attempts: dict[int, Attempt] = field(default_factory=dict)
+    #: By the attempt's number.
+    makers: dict[int, Maker] = field(default_factory=dict)
 
     @property
     def last_attempt(self) -> Attempt | None:
@@ -385,7 +404,11 @@ def lock(
             by_pk[row["l_job_id"]].lease = sql.build(Lease, row, "l")
     for row in attempts:
         if row["p_job_id"] in by_pk:
-            by_pk[row["p_job_id"]].attempts[row["p_number"]] = sql.build(Attempt, row, "p")
+            held, number = by_pk[row["p_job_id"]], row["p_number"]
+            held.attempts[number] = sql.build(Attempt, row, "p")
+            held.makers[number] = Maker(
+                row["session_kind"], row["session_state"], row["session_epoch"]
+            )
     return work
 
 

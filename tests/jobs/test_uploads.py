@@ -36,7 +36,7 @@ def own_folder(settings: Any, tmp_path: Path) -> Iterator[None]:
 def post(client: Client, hermes_token: str) -> Callable[..., Any]:
     """Call the API as hermes: the status and the JSON of the answer."""
 
-    def call(path: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    def call(path: str, body: dict[str, Any], **headers: str) -> tuple[int, dict[str, Any]]:
         answer = client.post(
             f"/v1/{path}",
             body,
@@ -44,7 +44,8 @@ def post(client: Client, hermes_token: str) -> Callable[..., Any]:
             headers={
                 "Authorization": f"Bearer {hermes_token}",
                 "Idempotency-Key": str(uuid7()),
-            },
+            }
+            | headers,
         )
         return answer.status_code, answer.json()
 
@@ -52,9 +53,23 @@ def post(client: Client, hermes_token: str) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def authority(make_job: MakeJob, post: Callable[..., Any]) -> dict[str, Any]:
+def acting(post: Callable[..., Any]) -> Callable[..., Any]:
+    """Call the API as hermes in an activated session."""
+    boot = {
+        "activation_operation_id": "op-1",
+        "cell_id": "cell-1",
+        "boot_id": "boot-1",
+        "protocol_version": "1.0",
+    }
+    _, told = post("agents/hermes/activate", boot)
+    session = {"Fencepost-Session": told["session_id"], "Fencepost-Epoch": told["dispatcher_epoch"]}
+    return lambda path, body: post(path, body, **session)
+
+
+@pytest.fixture
+def authority(make_job: MakeJob, acting: Callable[..., Any]) -> dict[str, Any]:
     job = make_job()
-    status, told = post(f"jobs/{job.task_id}/claim", {"worker_id": "w1"})
+    status, told = acting(f"jobs/{job.task_id}/claim", {})
     assert status == 200
     return {
         "task_id": job.task_id,
@@ -81,79 +96,117 @@ def done(authority: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_artifact_is_granted_put_and_told(
-    client: Client, post: Callable[..., Any], authority: dict[str, Any]
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any]
 ) -> None:
-    status, grant = post("uploads", authority | announced())
+    status, grant = acting("uploads", authority | announced())
     assert (status, grant["method"], grant["max_bytes"]) == (201, "PUT", len(BYTES))
     assert f"/{authority['fencing_token']}/" in grant["object_key"]
     assert put(client, grant, BYTES).status_code == 201
 
-    status, receipt = post(f"uploads/{grant['upload_id']}/complete", done(authority))
+    status, receipt = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
 
     assert (status, receipt["outcome"], receipt["result_code"]) == (200, "recorded", "APPLIED")
     fact = Fact.objects.get(fact_id=receipt["fact_id"])
     assert fact.type == "dev.fencepost.artifact.uploaded"
     assert fact.data["sha256"] == SHA256
     assert b"".join(objects.store().read(key=grant["object_key"])) == BYTES
-    again = post(f"uploads/{grant['upload_id']}/complete", done(authority))
+    again = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
     assert again == (200, receipt | {"outcome": "already_recorded"})
 
 
 @pytest.mark.parametrize("body", [b"# Another thing\n\n", BYTES + b"more", BYTES[:-1], b""])
 def test_other_bytes_than_announced_are_not_kept(
-    client: Client, post: Callable[..., Any], authority: dict[str, Any], body: bytes
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any], body: bytes
 ) -> None:
-    _, grant = post("uploads", authority | announced())
+    _, grant = acting("uploads", authority | announced())
     assert put(client, grant, body).status_code in (409, 413)
-    status, refused = post(f"uploads/{grant['upload_id']}/complete", done(authority))
+    status, refused = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
     assert (status, refused["reason"]) == (409, "CHECKSUM_MISMATCH")
     assert Upload.objects.get().state == "granted"
     assert not Fact.objects.filter(type__endswith="artifact.uploaded").exists()
 
 
 def test_an_object_is_put_once(
-    client: Client, post: Callable[..., Any], authority: dict[str, Any]
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any]
 ) -> None:
-    _, grant = post("uploads", authority | announced())
+    _, grant = acting("uploads", authority | announced())
     assert put(client, grant, BYTES).status_code == 201
     assert put(client, grant, BYTES).status_code == 412
 
 
 def test_a_grant_that_is_not_ours_opens_nothing(
-    client: Client, post: Callable[..., Any], authority: dict[str, Any]
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any]
 ) -> None:
-    _, grant = post("uploads", authority | announced())
+    _, grant = acting("uploads", authority | announced())
     forged = {"url": grant["url"][:-2] + "xx"}
     assert put(client, forged, BYTES).status_code == 404
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", "a\\b", "x\ny"])
 def test_a_name_cannot_lead_elsewhere(
-    post: Callable[..., Any], authority: dict[str, Any], name: str
+    acting: Callable[..., Any], authority: dict[str, Any], name: str
 ) -> None:
-    status, refused = post("uploads", authority | announced(name=name))
+    status, refused = acting("uploads", authority | announced(name=name))
     assert (status, refused["code"]) == (400, "INVALID_ARGUMENT")
     assert not Upload.objects.exists()
 
 
 def test_a_stopped_attempt_gets_its_artifact_in_no_more(
-    client: Client, post: Callable[..., Any], authority: dict[str, Any]
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any]
 ) -> None:
-    _, grant = post("uploads", authority | announced())
+    _, grant = acting("uploads", authority | announced())
     assert put(client, grant, BYTES).status_code == 201
     transitions.stop(task_id=authority["task_id"], **TEST)
-    status, refused = post(f"uploads/{grant['upload_id']}/complete", done(authority))
+    status, refused = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
     assert (status, refused["reason"]) == (409, "STALE_FENCING_TOKEN")
     assert Upload.objects.get().state == "granted"
 
 
+def test_an_upload_needs_an_activated_session(
+    post: Callable[..., Any], authority: dict[str, Any]
+) -> None:
+    status, refused = post("uploads", authority | announced())
+    assert (status, refused["reason"]) == (401, "SESSION_REQUIRED")
+    assert not Upload.objects.exists()
+
+
+def test_a_second_artifact_of_the_same_name_is_refused(
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any]
+) -> None:
+    other = b"# Another specification\n"
+    wanted = {"size_bytes": len(other), "sha256": hashlib.sha256(other).hexdigest()}
+    _, first = acting("uploads", authority | announced())
+    _, second = acting("uploads", authority | announced(**wanted))
+    put(client, first, BYTES)
+    put(client, second, other)
+    _, receipt = acting(f"uploads/{first['upload_id']}/complete", done(authority))
+
+    status, refused = acting(f"uploads/{second['upload_id']}/complete", authority | wanted)
+
+    assert (status, refused["reason"]) == (409, "ARTIFACT_EXISTS")
+    assert refused["current"] == {"artifact_id": receipt["artifact_id"]}
+    assert Upload.objects.filter(state="stored").count() == 1
+    assert Fact.objects.filter(type__endswith="artifact.uploaded").count() == 1
+
+
+def test_a_repeated_completion_needs_no_store(
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any], monkeypatch: Any
+) -> None:
+    _, grant = acting("uploads", authority | announced())
+    put(client, grant, BYTES)
+    first = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
+    monkeypatch.setattr(objects.FolderStore, "stat", None)
+    again = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
+    assert again == (200, first[1] | {"outcome": "already_recorded"})
+
+
 def test_another_agents_upload_is_forbidden(
     client: Client,
-    post: Callable[..., Any],
+    acting: Callable[..., Any],
     authority: dict[str, Any],
     openclaw_token: str,
 ) -> None:
-    _, grant = post("uploads", authority | announced())
+    _, grant = acting("uploads", authority | announced())
     answer = client.post(
         f"/v1/uploads/{grant['upload_id']}/complete",
         done(authority),

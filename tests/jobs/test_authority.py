@@ -1,0 +1,274 @@
+"""Who may write for an attempt: what is left out of a request gives nobody more than it had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from agents.entry import Entry
+from agents.models import Session
+from agents.principals import Principal
+from agents.transitions import epochs, sessions
+from governance import errors
+from governance.models import AuditEvent
+from governance.models.money import Reservation
+from jobs import transitions
+from jobs.models import Execution, Job, Permit
+from jobs.transitions import executions
+from jobs.transitions.sweeping import end_if_due
+from tests.jobs.governed import TEST, Governed, price_a_model, use_a_model
+
+MakeJob = Callable[..., Job]
+
+
+@pytest.fixture
+def governed(hermes: Principal) -> Governed:
+    price_a_model()
+    use_a_model("content_prep")
+    return Governed(hermes)
+
+
+@pytest.fixture
+def nobody(hermes: Principal) -> Entry:
+    """A request of the agent that names neither session nor worker."""
+    return Entry(hermes)
+
+
+def events(job: Job) -> int:
+    return AuditEvent.objects.filter(subject=job.audit_subject).count()
+
+
+def authority(job: Job) -> dict[str, Any]:
+    return {"task_id": job.task_id, "attempt": job.attempt, "fencing_token": job.fencing_token}
+
+
+WRITES: dict[str, Callable[..., Any]] = {
+    "complete": lambda entry, said: _alone(
+        transitions.complete(entry=entry, completions=[said | {"result": 1}])
+    ),
+    "fail": lambda entry, said: transitions.fail(
+        entry=entry, **said, error_message="It broke.", error_code="BROKE", retryable=True
+    ),
+    "escalate": lambda entry, said: transitions.escalate(entry=entry, **said, reason="Help."),
+    "reflect": lambda entry, said: transitions.reflect(
+        entry=entry, **said, content={"what_worked": "nothing"}
+    ),
+}
+
+
+def _alone(answers: list[Any]) -> Any:
+    [answer] = answers
+    if isinstance(answer, errors.DomainError):
+        raise answer
+    return answer
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_superseded_process_writes_nothing_by_leaving_its_session_out(
+    governed: Governed, nobody: Entry, make_job: MakeJob, write: str
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    job.refresh_from_db()
+    governed.activate()
+    before = events(job)
+
+    with pytest.raises(errors.SessionSuperseded):
+        WRITES[write](nobody, authority(job))
+
+    job.refresh_from_db()
+    assert (job.state, events(job)) == ("active", before)
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_process_of_an_older_epoch_writes_nothing_by_leaving_its_session_out(
+    governed: Governed, nobody: Entry, make_job: MakeJob, write: str
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    job.refresh_from_db()
+    epochs.rotate(**TEST)
+    before = events(job)
+
+    with pytest.raises(errors.DispatcherEpochStale):
+        WRITES[write](nobody, authority(job))
+
+    job.refresh_from_db()
+    assert (job.state, events(job)) == ("active", before)
+
+
+def test_a_current_process_may_leave_its_session_out(
+    governed: Governed, nobody: Entry, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    job.refresh_from_db()
+    assert WRITES["complete"](nobody, authority(job)).outcome == "recorded"
+
+
+def test_a_name_alone_writes_nothing_for_an_activated_session(
+    governed: Governed, hermes: Principal, make_job: MakeJob
+) -> None:
+    job = make_job()
+    named = Entry(hermes, "w1", governed.entry.session_id, governed.entry.epoch)
+    transitions.claim(entry=named, task_id=job.task_id, owner="")
+    before = events(job)
+
+    with pytest.raises(errors.FencingTokenRequired):
+        WRITES["complete"](Entry(hermes, "w1"), {"task_id": job.task_id, "worker_id": "w1"})
+
+    job.refresh_from_db()
+    assert (job.state, events(job)) == ("active", before)
+
+
+def test_another_session_gets_no_permit_for_a_lease_that_it_does_not_hold(
+    governed: Governed, hermes: Principal, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    reservation = governed.route(job)["reservation"]["reservation_id"]
+    other = Governed(hermes, cell="cell-2")
+
+    with pytest.raises(errors.LeaseHeldByAnother):
+        other.permit(job, reservation)
+
+    assert not Permit.objects.exists()
+
+
+def test_a_session_without_activation_starts_nothing(
+    governed: Governed, nobody: Entry, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
+    governed.entry = nobody
+
+    with pytest.raises(errors.SessionRequired):
+        governed.start(job, permit["permit_id"])
+
+    assert not Execution.objects.exists()
+
+
+def test_a_session_that_was_bound_to_a_new_epoch_gets_a_new_permit(
+    governed: Governed, hermes: Principal, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    reservation = governed.route(job)["reservation"]["reservation_id"]
+    old = governed.permit(job, reservation)
+    session = Session.objects.get(session_id=governed.entry.session_id)
+    epochs.rotate(**TEST)
+    boot = sessions.Boot(
+        cell_id=session.cell_id,
+        boot_id=session.boot_id,
+        protocol_version="1.0",
+        runtime="command",
+        previous_session_id=session.session_id,
+    )
+    answer = sessions.activate(
+        principal=hermes, agent="hermes", operation_id="bound-anew", boot=boot
+    )
+    epoch = UUID(str(answer["dispatcher_epoch"]))
+    governed.entry = Entry(hermes, session_id=session.session_id, epoch=epoch)
+
+    new = governed.permit(job, reservation)
+
+    assert Permit.objects.get(permit_id=old["permit_id"]).state == "revoked"
+    with pytest.raises(errors.SessionSuperseded):
+        governed.start(job, old["permit_id"])
+    assert governed.start(job, new["permit_id"])["state"] == "unknown"
+
+
+# --- Money and results ------------------------------------------------------------------------
+
+
+def test_a_result_waits_for_the_later_calls_of_its_attempt(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    execution = governed.begin(job)
+    resolve(governed, job, Reservation.objects.get(), end="settled")
+    governed.route(job, call=2)
+
+    with pytest.raises(errors.ModelReservationStateInvalid):
+        governed.result(execution)
+
+    execution.refresh_from_db()
+    assert execution.state == "unknown"
+    later = Reservation.objects.get(state="in_doubt")
+    resolve(governed, job, later, end="settled")
+    assert governed.result(execution)[0] == 200
+    assert not Reservation.objects.filter(state__in=Reservation.OPEN).exists()
+
+
+def test_an_ended_attempt_resolves_no_money(governed: Governed, make_job: MakeJob) -> None:
+    job = make_job()
+    governed.begin(job)
+    binding = governed.binding(job)
+    transitions.fail(
+        entry=governed.entry, **authority(job), error_message="Lost.", error_code="", retryable=True
+    )
+    job.refresh_from_db()
+    assert job.state == "in_doubt"
+
+    with pytest.raises(errors.InvalidTransition):
+        executions.resolve_reservation(
+            entry=governed.entry,
+            binding=binding,
+            reservation_id=Reservation.objects.get().reservation_id,
+            end="failed",
+            cost_basis="none",
+        )
+
+    assert Reservation.objects.get().state == "in_doubt"
+
+
+def test_a_repeated_end_of_a_reservation_is_answered_after_the_attempt_is_over(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    governed.route(job)
+    reservation, binding = Reservation.objects.get(), governed.binding(job)
+    resolve(governed, job, reservation, end="failed", cost_basis="none")
+    governed.activate()
+    assert end_if_due(task_id=job.task_id) == "superseded"
+
+    def again(**over: Any) -> dict[str, Any]:
+        said = {"end": "failed", "cost_basis": "none"} | over
+        return executions.resolve_reservation(
+            entry=governed.entry,
+            binding=binding,
+            reservation_id=reservation.reservation_id,
+            **said,
+        )
+
+    assert again()["outcome"] == "already_recorded"
+    with pytest.raises(errors.ModelReservationStateInvalid):
+        again(error_code="OTHER")
+
+
+def resolve(governed: Governed, job: Job, reservation: Reservation, **how: Any) -> dict[str, Any]:
+    return executions.resolve_reservation(
+        entry=governed.entry,
+        binding=governed.binding(job),
+        reservation_id=reservation.reservation_id,
+        **how,
+    )
+
+
+def test_a_refused_start_is_refused_again(governed: Governed, make_job: MakeJob) -> None:
+    job = make_job()
+    governed.claim(job)
+    reservation = governed.route(job)["reservation"]["reservation_id"]
+    live = transitions.authorize_live(agent="hermes", runtime="command", valid_seconds=60, **TEST)
+    permit = governed.permit(job, reservation, mode="live")
+    transitions.revoke_live(authorization_id=live.pk, **TEST)
+
+    answers = [governed.start(job, permit["permit_id"]) for _ in range(2)]
+
+    assert [type(answer) for answer in answers] == [errors.LiveExecutionNotAuthorized] * 2
+    assert Execution.objects.get().state == "refused"
