@@ -17,6 +17,9 @@ from governance.console import acts
 from governance.models import BulkRun
 from jobs import transitions
 from jobs.models import Job, RetryExtension
+from jobs.transitions.sweeping import end_if_due
+from tests.jobs.governed import Governed, price_a_model, use_a_model
+from tests.work import expire_lease
 
 #: Without preloading: axe would put the style sheets into the page, which the policy refuses.
 AXE = {
@@ -112,6 +115,30 @@ def test_a_job_is_stopped(page_of: PageOf, make_job: Any) -> None:
     expect(page.locator("#job-head .mark").first).to_have_text("stopped")
     job.refresh_from_db()
     assert job.state == "stopped"
+
+
+def test_an_execution_in_doubt_is_reconciled_from_the_inbox(
+    page_of: PageOf, make_job: Any, hermes: Any
+) -> None:
+    price_a_model()
+    use_a_model("content_prep")
+    job = make_job(title="Order the parts")
+    Governed(hermes).begin(job)
+    expire_lease(job)
+    end_if_due(task_id=job.task_id)
+    page = page_of("operator")
+
+    page.goto(f"{page.console_url}inbox/")  # type: ignore[attr-defined]
+    page.get_by_role("link", name=f"{job.task_id}: attempt 1").click()
+    page.get_by_role("link", name="Reconcile", exact=True).click()
+    page.get_by_label("It did not happen").check()
+    page.get_by_role("textbox", name="Evidence").fill("nothing in the provider's log")
+    page.get_by_label("Reason").fill("the order never went out")
+    page.get_by_role("button", name="Reconcile (1)").click()
+
+    expect(page.locator(".messagelist")).to_contain_text("not happened, the job is now queued")
+    job.refresh_from_db()
+    assert (job.state, job.unresolved_executions) == ("queued", 0)
 
 
 def test_the_fleet_is_inhibited_and_released(page_of: PageOf) -> None:
