@@ -15,6 +15,7 @@ import agents.transitions
 import jobs.transitions
 from agents import entry
 from governance import idempotency, relay, sealing
+from jobs.transitions import facts
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("governance", "agents", "jobs")
@@ -217,6 +218,7 @@ def test_each_kind_of_advisory_lock_has_a_class_of_its_own() -> None:
         idempotency.LOCK_CLASS,
         sealing.LOCK_CLASS,
         relay.LOCK_CLASS,
+        facts.LOCK_CLASS,
     ]
     assert len(set(classes)) == len(classes)
 
