@@ -540,3 +540,9 @@ def every_refusal() -> list[type[DomainError]]:
         if isinstance(value, type) and issubclass(value, DomainError) and value is not DomainError
     ]
     return found
+
+
+def first_of(*refusals: DomainError) -> DomainError:
+    """Return the refusal that takes precedence: the one whose class stands first above."""
+    order = every_refusal()
+    return min(refusals, key=lambda refusal: order.index(type(refusal)))

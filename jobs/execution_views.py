@@ -8,14 +8,13 @@ from uuid import UUID
 from django.http import HttpResponse
 from rest_framework.request import Request
 
-from governance import audit
 from governance.api import Call, WorkerView, respond
 from governance.errors import DomainError
 from governance.idempotency import Answer
 from jobs import execution_shapes as shapes
 from jobs.transitions import executions
 from jobs.transitions.executions import Binding
-from jobs.views import AgentView
+from jobs.views import AgentView, refused
 
 
 def binding_of(body: dict[str, Any]) -> Binding:
@@ -185,8 +184,3 @@ class ExecutionResult(AgentView):
             return Answer(status, told)
 
         return self.once(run, gate=self.gate(entry))
-
-
-def refused(refusal: DomainError) -> Answer:
-    """Return a refusal that was recorded and so is to be committed."""
-    return Answer(refusal.status, refusal.as_problem(instance=audit.request_urn()))

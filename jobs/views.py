@@ -24,6 +24,7 @@ from governance.errors import (
     NotFound,
     PreconditionFailed,
     WrongOwner,
+    first_of,
 )
 from governance.idempotency import Answer
 from governance.models import AuditEvent
@@ -37,6 +38,8 @@ from jobs.transitions.leases import HEARTBEATS_MAX
 
 COMPLETIONS_MAX = 500
 SKILLS_PAGE = 50
+#: Outcomes that say what was there before, and move nothing.
+REPETITIONS = frozenset({"already_recorded", "already_running", "already_completed"})
 
 # Locks: the job; after the advisory lock of its agent, before the move that locks it again.
 LOCK_REVISION = "SELECT agent_id, revision FROM jobs_job WHERE task_id = %s FOR NO KEY UPDATE"
@@ -50,8 +53,19 @@ def answer(outcome: Outcome | DomainError) -> Answer:
     A refusal that was returned, not raised, has written something that is to be committed.
     """
     if isinstance(outcome, DomainError):
-        return Answer(outcome.status, outcome.as_problem(instance=audit.request_urn()))
+        return refused(outcome)
     return Answer(outcome.status, outcome.as_dict(), {"ETag": etag(outcome.job["revision"])})
+
+
+def refused(refusal: DomainError) -> Answer:
+    """Return a refusal that has recorded something, which so is to be committed, as the answer.
+
+    It is kept under the request's key by the same rule as one that is raised.
+    """
+    told = refusal.as_problem(instance=audit.request_urn())
+    after = refusal.after_seconds
+    headers = {} if after is None else {"Retry-After": str(after)}
+    return Answer(refusal.status, told, headers, recorded=refusal.stored)
 
 
 def results(outcomes: list[Any]) -> Answer:
@@ -98,28 +112,47 @@ class AgentView(WorkerView):
 
     def move(self, entry: Entry, run: Move, *, task_id: str = "") -> HttpResponse:
         """Make the one move of this request and answer its outcome."""
-        return self.once(lambda: answer(run()), gate=self.gate(entry, task_id=task_id))
+        revision = self.if_match() if task_id else None
+        if revision is None:
+            return self.once(lambda: answer(run()), gate=self.gate(entry))
+        # The revision and the move are judged in one transaction, which the gate makes.
+        return self.once(
+            lambda: answer(_if_at(revision, entry, task_id, run)), gate=lambda: admit(entry)
+        )
 
-    def gate(self, entry: Entry, *, task_id: str = "") -> Callable[[], None] | None:
+    def gate(self, entry: Entry) -> Callable[[], None] | None:
         """Return what is judged before a stored answer is given; None where nothing needs it.
 
         Without a key there is no stored answer, and the move itself admits the caller.
         """
-        revision = self.if_match() if task_id else None
-        if self.key is None and revision is None:
-            return None
+        return None if self.key is None else lambda: admit(entry)
 
-        def check() -> None:
-            lock = (sql.Statement(LOCK_REVISION, (task_id,)),) if revision is not None else ()
-            caller, rows = enter(entry, also=lock)
-            if revision is None or not rows[0]:
-                return
-            [[row]] = rows
-            # Whose job it is, is judged by the move; others' revisions are nobody's business.
-            if row["agent_id"] == caller.agent_id and row["revision"] != revision:
-                raise PreconditionFailed(current={"revision": row["revision"]})
 
-        return check
+def admit(entry: Entry) -> None:
+    """Refuse whoever may not act (any more)."""
+    enter(entry)
+
+
+def _if_at(revision: int, entry: Entry, task_id: str, run: Move) -> Outcome | DomainError:
+    """Make the move if the job is at the revision, or has been moved by this very request before.
+
+    What is raised undoes the move. Source: RFC 9110, 13.1.1.
+
+    :raises PreconditionFailed: it has moved on, with its revision as `current`.
+    """
+    caller, [rows] = enter(entry, also=(sql.Statement(LOCK_REVISION, (task_id,)),))
+    # Whose job it is, is judged by the move; others' revisions are nobody's business.
+    found = [row["revision"] for row in rows if row["agent_id"] == caller.agent_id]
+    if not found or found == [revision]:
+        return run()
+    stale = PreconditionFailed(current={"revision": found[0]})
+    try:
+        outcome = run()
+    except DomainError as refusal:
+        raise first_of(refusal, stale) from None
+    if isinstance(outcome, DomainError) or outcome.outcome not in REPETITIONS:
+        raise stale
+    return outcome
 
 
 class Jobs(WorkerView):

@@ -51,6 +51,9 @@ CLAIMABLE = (
          SELECT c.* FROM jobs_job c
           WHERE c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
             AND c.priority = r.priority AND c.available_at <= statement_timestamp()
+            AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
+            AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
+                 OR c.expires_if_not_started_at > statement_timestamp())
             AND (%(types)s::text[] IS NULL
                  OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))
           ORDER BY c.available_at, c.id
@@ -197,6 +200,7 @@ def _already_running(work: Work, held: Held, caller: Caller, runtime: str | None
             f"The attempt runs under the runtime {attempt.runtime}.", current=current
         )
     if caller.activated:
+        _read_attempt_before(held)
         extra = _extra(work, held, _reworks([held]))
         return Outcome("already_running", held.view(), extra=extra)
     # An implicit session is only a name: whoever else uses it must not get the token. From now on
@@ -221,8 +225,17 @@ def _check_claimable(work: Work, held: Held) -> None:
         raise InvalidTransition(
             "The job is not available yet.", current=current, after_seconds=after
         )
+    if _over(work, held):
+        raise InvalidTransition("The time in which the job may start is over.", current=current)
     if job.attempts_left < 1:
         raise AttemptsExhausted(current=current)
+
+
+def _over(work: Work, held: Held) -> bool:
+    """Whether the sweeper will end the job: nobody starts one that should be over."""
+    job = held.job
+    ends = [job.deadline_at] if job.attempt else [job.deadline_at, job.expires_if_not_started_at]
+    return any(end is not None and end <= work.now for end in ends)
 
 
 def _approval_expired(work: Work, held: Held) -> bool:
@@ -297,6 +310,13 @@ def _read_attempts(again: list[Held]) -> None:
     [rows] = sql.together(sql.Statement(READ_ATTEMPTS, (ids, [None] * len(ids))))
     for row in rows:
         by_pk[row["p_job_id"]].attempts[row["p_number"]] = sql.build(Attempt, row, "p")
+
+
+def _read_attempt_before(held: Held) -> None:
+    """Read the attempt before the running one, for its last progress."""
+    before = held.job.attempt - 1
+    if found := Attempt.objects.filter(job_id=held.job.pk, number=before).first():
+        held.attempts[before] = found
 
 
 def _reworks(granted: list[Held]) -> dict[int, sql.Row]:

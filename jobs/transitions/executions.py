@@ -390,6 +390,7 @@ def reconcile(
     stopped, failed or escalated meanwhile stays what it is; the execution and money are resolved.
 
     :raises InvalidTransition: the execution is not unknown, is reconciled, or its attempt runs.
+    :raises InvalidArgument: the task requires an output, and there is none.
     """
     reason = need_reason(reason)
     if verdict not in Reconciliation.Verdict.values:
@@ -842,6 +843,8 @@ def _bind_to_attempt(
     origin, given = "operator", bound
     if bound["result"] is None and not bound["result_pointer"]:
         late = _late_success(execution)
+        if late is None and held.task.output_required:
+            raise InvalidArgument("This task requires an output: result or result_pointer.")
         if late is None:
             return {"result_from": "none"}
         origin, given = "evidence", late.content

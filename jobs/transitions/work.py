@@ -86,6 +86,8 @@ READ_LEASES = (
     f"SELECT {sql.select_list(Lease, 'l')} FROM jobs_lease l"
     " JOIN jobs_job j ON j.id = l.job_id WHERE j.task_id = ANY(%s::text[])"
 )
+# Locks: the leases, in job order: a heartbeat that is under way is seen, or comes too late.
+LOCK_LEASES = READ_LEASES + " ORDER BY l.job_id FOR NO KEY UPDATE OF l"
 # The running or last attempt of each job, and the attempt that the request names; each with the
 # session that made it.
 READ_ATTEMPTS = (
@@ -378,13 +380,13 @@ def lock(
 
     :param entry: the worker that calls; it is admitted before anything is locked.
     :param numbers: the attempts that the request names, beside the running or last ones.
-    :param if_free: leave out jobs that somebody else has locked.
+    :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
     """
     asked = list(numbers) if numbers is not None else [None] * len(task_ids)
     ids = list(task_ids)
     statements = (
         sql.Statement(LOCK_IF_FREE if if_free else LOCK_BY_TASK, (ids,)),
-        sql.Statement(READ_LEASES, (ids,)),
+        sql.Statement(LOCK_LEASES if if_free else READ_LEASES, (ids,)),
         sql.Statement(READ_ATTEMPTS, (ids, asked)),
         sql.Statement(READ_CLOCK),
     )

@@ -272,3 +272,25 @@ def test_a_refused_start_is_refused_again(governed: Governed, make_job: MakeJob)
 
     assert [type(answer) for answer in answers] == [errors.LiveExecutionNotAuthorized] * 2
     assert Execution.objects.get().state == "refused"
+
+
+def test_what_happened_is_not_completed_without_the_output_that_its_task_requires(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job(output_required=True)
+    execution = governed.begin(job)
+    transitions.fail(
+        entry=governed.entry, **authority(job), error_message="Lost.", error_code="", retryable=True
+    )
+    before = events(job)
+
+    def reconcile(**over: Any) -> transitions.Outcome:
+        return transitions.reconcile(
+            external_request_id=execution.external_request_id, verdict="happened", **(TEST | over)
+        )
+
+    with pytest.raises(errors.InvalidArgument):
+        reconcile()
+    job.refresh_from_db()
+    assert (job.state, events(job)) == ("in_doubt", before)
+    assert reconcile(result={"found": True}).job["state"] == "completed"

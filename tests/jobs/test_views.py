@@ -8,7 +8,9 @@ import pytest
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from governance.errors import ApprovalRequired, BudgetExhausted
 from governance.models import AuditEvent, IdempotencyRecord
+from jobs import views
 from jobs.models import Job, Lease, Reflection, Skill
 from tests.client import Api, refused
 
@@ -358,6 +360,72 @@ def test_a_stale_revision_in_if_match_fails_the_precondition(ops, worker):
     assert refused(response) == (412, "REVISION_MISMATCH")
     assert response.json()["current"] == {"revision": 1}
     assert events() == 1
+
+
+def test_a_repetition_is_answered_whatever_revision_if_match_names(worker, claimed):
+    said = authority(claimed) | {"result": 1}
+    tag, same = '"r2"', key()
+    path = "/v1/jobs/t-1/complete"
+    first = worker.post(path, said, If_Match=tag, Idempotency_Key=same)
+    assert first.json()["outcome"] == "recorded"
+    before = events()
+
+    replayed = worker.post(path, said, If_Match=tag, Idempotency_Key=same)
+    repeated = worker.post(path, said, If_Match=tag)
+
+    assert (replayed.status_code, replayed.content) == (200, first.content)
+    assert repeated.json()["outcome"] == "already_recorded"
+    other = worker.post(path, said | {"result": 2}, If_Match=tag)
+    assert refused(other) == (409, "OUTCOME_CONFLICT")
+    assert events() == before
+
+
+def test_a_move_under_a_stale_revision_is_undone(worker, claimed):
+    before = events()
+
+    response = worker.post(
+        "/v1/jobs/t-1/complete", authority(claimed) | {"result": 1}, If_Match='"r1"'
+    )
+
+    assert refused(response) == (412, "REVISION_MISMATCH")
+    assert (Job.objects.get().state, events()) == ("active", before)
+    assert Lease.objects.count() == 1
+
+
+def test_a_session_that_asks_again_gets_what_its_claim_gave(ops, worker):
+    ops.post("/v1/jobs", TASK)
+    boot = {"activation_operation_id": "op-1", "cell_id": "c", "boot_id": "b"}
+    told = worker.post(
+        "/v1/agents/hermes/activate", boot | {"protocol_version": "1.0"}, idempotency_key=key()
+    ).json()
+    session = {"Fencepost-Session": told["session_id"]}
+    first = worker.post("/v1/jobs/t-1/claim", **session).json()
+    failure = authority(first) | {"error_message": "It broke.", "progress": {"step": 3}}
+    worker.post("/v1/jobs/t-1/fail", failure, **session)
+    Job.objects.update(available_at=timezone.now())
+    second = worker.post("/v1/jobs/t-1/claim", **session).json()
+
+    again = worker.post("/v1/jobs/t-1/claim", **session).json()
+
+    assert again["outcome"] == "already_running"
+    assert again["job"]["previous_progress"] == {"step": 3}
+    varying = {"lease", "outcome", "job"}
+    assert {k: v for k, v in again.items() if k not in varying} == {
+        k: v for k, v in second.items() if k not in varying
+    }
+
+
+@pytest.mark.parametrize("name", ["deadline_at", "expires_if_not_started_at"])
+def test_a_job_whose_time_is_over_is_not_started(ops, worker, name):
+    ops.post("/v1/jobs", TASK)
+    Job.objects.update(**{name: timezone.now()})
+
+    one = worker.post("/v1/jobs/t-1/claim", {"worker_id": "w1"})
+    next_ones = worker.post("/v1/claims", {"worker_id": "w1"}, idempotency_key=key())
+
+    assert refused(one) == (409, "INVALID_TRANSITION")
+    assert next_ones.json()["results"] == []
+    assert (Job.objects.get().attempt, events()) == (0, 1)
 
 
 @pytest.mark.parametrize("tag", ['"r1"', "r1", "1", "*"])
@@ -754,3 +822,16 @@ def test_control_needs_key_scope_and_ownership(ops, issue, worker, claimed):
     assert refused(worker.post(path, body, Idempotency_Key=key())) == (403, "PERMISSION_DENIED")
     assert refused(other.post(path, body, Idempotency_Key=key())) == (404, "NOT_FOUND")
     assert Job.objects.get().state == "active"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kept", "after"),
+    [
+        (BudgetExhausted(after_seconds=7), False, {"Retry-After": "7"}),
+        (ApprovalRequired(), True, {}),
+    ],
+)
+def test_a_recorded_refusal_is_kept_by_the_rule_of_all_refusals(refusal, kept, after):
+    told = views.refused(refusal)
+
+    assert (told.status, told.recorded, told.headers) == (refusal.status, kept, after)

@@ -110,11 +110,12 @@ def outcome_of(future: Future[Any]) -> Any:
 
 @pytest.fixture
 def no_job_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The control: jobs are read as ever, but nobody locks them."""
+    """The control: jobs and their leases are read as ever, but nobody locks them."""
     unlocked = work.LOCK_BY_TASK.replace(" FOR NO KEY UPDATE OF j", "")
     assert unlocked != work.LOCK_BY_TASK
     monkeypatch.setattr(work, "LOCK_BY_TASK", unlocked)
     monkeypatch.setattr(work, "LOCK_IF_FREE", unlocked)
+    monkeypatch.setattr(work, "LOCK_LEASES", work.READ_LEASES)
 
 
 @pytest.fixture

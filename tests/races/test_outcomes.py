@@ -71,6 +71,24 @@ def test_control_without_the_lock_the_sweep_goes_for_a_completed_job(
     assert isinstance(swept, IntegrityError)
 
 
+def test_a_sweep_that_meets_a_heartbeat_leaves_the_renewed_lease_alone(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+    until = clock.now() + timedelta(seconds=900)
+
+    def renewed() -> int:
+        # As a heartbeat does that came in time and has not committed yet.
+        return Lease.objects.filter(job=held.job).update(expires_at=until)
+
+    _, swept = race(renewed, sweep_of(held))
+
+    held.job.refresh_from_db()
+    assert (swept, held.job.state) == (None, "active")
+    assert Lease.objects.get(job=held.job).expires_at == until
+
+
 def test_a_completion_that_meets_the_sweep_is_stale(race: Any, running: Any, worker: Entry) -> None:
     held = running()
     expire_lease(held.job)
