@@ -26,11 +26,14 @@ from governance.errors import (
     DomainError,
     IdempotencyInFlight,
     IdempotencyKeyExpired,
+    IdempotencyKeyInvalid,
     IdempotencyKeyReused,
 )
 
 FULL_ANSWER_DAYS = 7
 TOMBSTONE_DAYS = 30
+#: How far ahead the clock of whoever makes keys may be.
+CLOCK_SKEW_DAYS = 1
 TRIES_MAX = 3
 #: First argument of the two-key advisory locks on idempotency keys.
 LOCK_CLASS = 2
@@ -191,8 +194,12 @@ def _keep(key: Key, answer: Answer) -> None:
 def check_age(key: UUID, *, now_ms: int) -> None:
     """Refuse a key that is older than the records are kept: it may have been executed.
 
-    :raises IdempotencyKeyExpired: the key's UUIDv7 time is more than 30 days before `now_ms`.
+    :raises IdempotencyKeyInvalid: its UUIDv7 time is more than a day after `now_ms`.
+    :raises IdempotencyKeyExpired: it is more than 30 days before `now_ms`.
     """
     made_ms = key.int >> 80
+    # Its record would be gone before the key is too old, and the request be executed again.
+    if made_ms - now_ms > CLOCK_SKEW_DAYS * 86_400_000:
+        raise IdempotencyKeyInvalid("The time in the Idempotency-Key lies in the future.")
     if now_ms - made_ms > TOMBSTONE_DAYS * 86_400_000:
         raise IdempotencyKeyExpired()

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 
 from django.db import connection, transaction
 
-from governance.idempotency import FULL_ANSWER_DAYS, TOMBSTONE_DAYS
+from governance.idempotency import CLOCK_SKEW_DAYS, FULL_ANSWER_DAYS, TOMBSTONE_DAYS
 
 #: Longer than any key is honoured, so that a late repetition of a fact still finds its receipt.
 PUBLISHED_FACT_DAYS = 90
-#: A client's clock may run ahead: its key must not outlive the record of it.
-CLOCK_SKEW_DAYS = 1
 ROWS_PER_BATCH = 1_000
 
 # Locks: the rows it empties. Index: idempotency_body_age_idx.
@@ -71,7 +69,11 @@ def prune(*, limit: int = ROWS_PER_BATCH, rounds_max: int | None = None) -> Prun
     return Pruned(
         bodies=_until_done(DROP_BODIES, FULL_ANSWER_DAYS, limit, rounds_max),
         tombstones=_until_done(
-            DROP_TOMBSTONES, TOMBSTONE_DAYS + CLOCK_SKEW_DAYS, limit, rounds_max
+            # A client's clock may run ahead: its key must not outlive the record of it.
+            DROP_TOMBSTONES,
+            TOMBSTONE_DAYS + CLOCK_SKEW_DAYS,
+            limit,
+            rounds_max,
         ),
         facts=_prune_facts(limit, rounds_max),
     )

@@ -24,6 +24,8 @@ LABELS_MAX = 64
 LABEL_CHARS_MAX = 200
 TOOLS_MAX = 200
 TEXT_CHARS_MAX = 20_000
+#: A worker that numbers its reflections leaves room for the numbers that the server gives.
+REFLECTION_NUMBER_MAX = 1_000_000_000
 
 #: A task is addressed by its id in paths, so a slash or a control character would hide it.
 _TASK_ID = re.compile(r"[^/\x00-\x1f\x7f]+")
@@ -184,7 +186,9 @@ class EscalateIn(_AttemptIn):
 class ReflectionIn(_AttemptIn):
     """What the worker learnt."""
 
-    sequence_number = Whole(min_value=1, max_value=2**31 - 1, required=False, allow_null=True)
+    sequence_number = Whole(
+        min_value=1, max_value=REFLECTION_NUMBER_MAX, required=False, allow_null=True
+    )
     what_worked = Text(max_length=TEXT_CHARS_MAX, allow_blank=True, required=False)
     what_failed = Text(max_length=TEXT_CHARS_MAX, allow_blank=True, required=False)
     pattern_observed = Text(max_length=TEXT_CHARS_MAX, allow_blank=True, required=False)

@@ -14,6 +14,7 @@ from governance.digests import canonical, sha256_hex
 from governance.errors import ChecksumMismatch, FactDigestConflict, FieldFault, InvalidArgument
 from governance.models import Fact
 from jobs.queries import instant
+from jobs.transitions.outcomes import check_token
 from jobs.transitions.work import Held, Work, lock
 
 #: Class of the advisory locks on (principal, fact id): the same fact twice is judged in turn.
@@ -52,6 +53,7 @@ def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) 
     :raises ChecksumMismatch: the digest is not that of the data.
     :raises InvalidArgument: the type is one of the service's own, or the data is too large.
     :raises NotFound, WrongOwner: the subject is not a job of this agent.
+    :raises SessionSuperseded, DispatcherEpochStale: the process that holds the token was fenced.
     """
     _check(stated)
     principal = entry.principal.text
@@ -92,6 +94,8 @@ def _state_of_job(
 ) -> dict[str, Any]:
     job = held.job
     current = (subject.attempt, subject.fencing_token) == (job.attempt, job.fencing_token)
+    if current:
+        check_token(work, held, subject.attempt, subject.fencing_token)
     fact = _fact(principal, stated, stream=job.audit_subject, at=work.now)
     fact.relayed = current
     details = {

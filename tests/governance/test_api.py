@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from unittest import mock
+from uuid import UUID
 
 import pytest
 from django.db.utils import DataError, InterfaceError, OperationalError
@@ -240,6 +242,16 @@ def test_a_key_that_is_older_than_the_records_is_never_executed(ops):
     response = ops.post("/v1/jobs", TASK, Idempotency_Key=old)
 
     assert refused(response) == (422, "IDEMPOTENCY_KEY_EXPIRED")
+    assert Job.objects.count() == 0
+
+
+def test_a_key_from_the_future_would_outlive_its_record(ops):
+    ahead = int((time.time() + 2 * 86_400) * 1000)
+    early = str(UUID(int=(ahead << 80) | (7 << 76) | (2 << 62) | 1))
+
+    response = ops.post("/v1/jobs", TASK, Idempotency_Key=early)
+
+    assert refused(response) == (400, "IDEMPOTENCY_KEY_INVALID")
     assert Job.objects.count() == 0
 
 

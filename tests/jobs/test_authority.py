@@ -13,11 +13,12 @@ from agents.models import Session
 from agents.principals import Principal
 from agents.transitions import epochs, sessions
 from governance import errors
+from governance.digests import canonical, sha256_hex
 from governance.models import AuditEvent
 from governance.models.money import Reservation
 from jobs import transitions
 from jobs.models import Execution, Job, Permit
-from jobs.transitions import executions
+from jobs.transitions import executions, facts
 from jobs.transitions.sweeping import end_if_due
 from tests.jobs.governed import TEST, Governed, price_a_model, use_a_model
 
@@ -45,7 +46,13 @@ def authority(job: Job) -> dict[str, Any]:
     return {"task_id": job.task_id, "attempt": job.attempt, "fencing_token": job.fencing_token}
 
 
+DATA = {"state": "published"}
 WRITES: dict[str, Callable[..., Any]] = {
+    "state_fact": lambda entry, said: facts.state_fact(
+        entry=entry,
+        stated=facts.Stated("f-1", sha256_hex(canonical(DATA)), "com.example.published", DATA),
+        subject=facts.Subject(**said),
+    ),
     "complete": lambda entry, said: _alone(
         transitions.complete(entry=entry, completions=[said | {"result": 1}])
     ),
