@@ -193,10 +193,12 @@ def django_database(
 
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
-    except psycopg.ProgrammingError as error:
+    except psycopg.ProgrammingError:
+        # Not libpq's reason: it repeats the address, and with it the password.
         raise EmbeddedError(
-            f"The database's address is not valid: {_last_line(str(error))}"
-        ) from error
+            "The database's address is not valid: postgresql://user:password@host:5432/database "
+            "is expected."
+        ) from None
     options: dict[str, Any] = {
         "options": " ".join(f"-c {name}={value}" for name, value in session_settings.items()),
         "application_name": "fencepost",

@@ -10,6 +10,7 @@
 `FENCEPOST_STATEMENT_TIMEOUT_MS`, `FENCEPOST_LOG_LEVEL`, `FENCEPOST_DEBUG`
 """
 
+import logging
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -231,6 +232,14 @@ DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = True
 #: `RequestIdentity` has judged it; of the correlation id nobody has.
 DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True
 DJANGO_STRUCTLOG_TRUST_UPSTREAM_CORRELATION_ID = False
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Keep the line about a foreign `Host`; where it was raised tells nobody anything."""
+    record.exc_info = record.exc_text = None
+    return True
+
+
 _shared_processors: list[Any] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
@@ -261,12 +270,19 @@ LOGGING = {
             "foreign_pre_chain": _shared_processors,
         }
     },
+    "filters": {
+        "without_traceback": {
+            "()": "django.utils.log.CallbackFilter",
+            "callback": _without_traceback,
+        }
+    },
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
     "root": {"handlers": ["stderr"], "level": env.str("FENCEPOST_LOG_LEVEL", default="INFO")},
     # Django's own line per refused request adds nothing to the one of django_structlog.
     "loggers": {
         "django.request": {"level": "ERROR"},
         "django.server": {"level": "ERROR"},
+        "django.security.DisallowedHost": {"filters": ["without_traceback"]},
         # The relay tells what became of its connection, once.
         "pika": {"level": "CRITICAL"},
         "httpx": {"level": "WARNING"},

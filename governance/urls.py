@@ -2,8 +2,10 @@
 
 from django.contrib import admin
 from django.urls import include, path
+from django.views.generic import RedirectView
 
 urlpatterns = [
+    path("", RedirectView.as_view(pattern_name="admin:index")),
     path("", include("governance.api_urls")),
     path("v1/", include("agents.urls")),
     path("v1/", include("jobs.urls")),
