@@ -31,6 +31,7 @@ from agents.runtime.governed import ControlPlaneAuthority, ModelNeeds
 from agents.runtime.journal import Journal
 from agents.runtime.loop import NotAuthorized, Plan, Worker
 from agents.runtime.session import ActivatedSession
+from agents.runtime.uploads import Uploads
 from agents.runtime.workspace import Workspaces
 
 log = logging.getLogger("agents.runtime")
@@ -59,6 +60,7 @@ def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--wait-seconds", type=int, default=5, help="how long a poll for work may take")
     add("--task-types", default="", help="comma separated; default: all of the agent's")
     add("--concurrency", type=int, default=1, help="jobs at a time")
+    add("--no-uploads", action="store_true", help="leave artifacts in the data folder")
     add("--once", action="store_true", help="end when there is no work")
     add("--max-jobs", type=int, help="end after so many jobs")
     add("--drain-seconds", type=float, default=60.0, help="what running jobs get after SIGTERM")
@@ -115,6 +117,7 @@ def build(asked: argparse.Namespace) -> Worker:
         journal=Journal(data / "journal"),
         adapter=_adapter(asked, data=data, plane=plane),
         keys=KeyRing(plane=plane, pinned=_pinned_keys(asked.trusted_keys)),
+        uploads=Uploads(plane=plane) if _may_upload(asked) else None,
         plan=Plan(
             agent=asked.agent,
             lease_seconds=asked.lease_seconds,
@@ -129,7 +132,7 @@ def build(asked: argparse.Namespace) -> Worker:
 
 def _session(asked: argparse.Namespace, *, data: Path) -> Session:
     worker_id = asked.worker_id or _kept_worker_id(data, asked.agent)
-    if not asked.cell_id and not _is_governed(asked):
+    if not _has_session(asked):
         return Session(worker_id=worker_id, token=asked.token, token_file=asked.token_file)
     return ActivatedSession(
         worker_id=worker_id,
@@ -140,6 +143,15 @@ def _session(asked: argparse.Namespace, *, data: Path) -> Session:
         token=asked.token,
         token_file=asked.token_file,
     )
+
+
+def _has_session(asked: argparse.Namespace) -> bool:
+    return bool(asked.cell_id) or _is_governed(asked)
+
+
+def _may_upload(asked: argparse.Namespace) -> bool:
+    """Whether artifacts leave the data folder: grants are for activated sessions only."""
+    return _has_session(asked) and not asked.no_uploads
 
 
 def _is_governed(asked: argparse.Namespace) -> bool:

@@ -148,6 +148,10 @@ class Session:
         """
         return None
 
+    def presence(self) -> Call | None:
+        """Return the call that says that we live; None where asking for work says it."""
+        return None
+
     def mend(
         self,
         plane: "ControlPlane",

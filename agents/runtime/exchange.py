@@ -26,6 +26,22 @@ OUTCOMES = ("succeeded", "failed", "not_started")
 USAGE_MEMBERS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
 ARTIFACT_MEMBERS = frozenset({"name", "media_type", "size_bytes", "sha256", "pointer"})
 MAX_ARTIFACTS = 100
+MAX_FACTS = 100
+MAX_FACT_ID_CHARS = 120
+MAX_FACT_BYTES = 256 * 1024
+#: A CloudEvents type, as com.example.report.published.
+FACT_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+#: What a reflection may say, and how long each text may be.
+REFLECTION_TEXTS = {
+    "what_worked": 20_000,
+    "what_failed": 20_000,
+    "pattern_observed": 20_000,
+    "context_type": 100,
+    "success_signal": 20_000,
+    "failure_signal": 20_000,
+    "sensitivity_level": 20,
+}
+MAX_TOOLS = 200
 MAX_RESULT_BYTES = 1024 * 1024
 MAX_MESSAGE_CHARS = 4000
 MAX_CODE_CHARS = 80
@@ -170,6 +186,8 @@ RESULT_DEFAULTS: dict[str, Any] = {
     "needs_review": False,
     "escalate": None,
     "usage": None,
+    "facts": [],
+    "reflection": None,
     "provider_response_id": None,
     "error_code": None,
     "error_message": None,
@@ -220,12 +238,54 @@ def _are_artifacts(value: Any) -> bool:
     )
 
 
+def _are_facts(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) > MAX_FACTS:
+        return False
+    names = [fact.get("fact_id") for fact in value if isinstance(fact, dict)]
+    return len(names) == len(value) and all(map(_is_fact, value)) and len(set(names)) == len(names)
+
+
+def _is_fact(value: dict[str, Any]) -> bool:
+    fact_id, kind, data = (value.get(name) for name in ("fact_id", "type", "data"))
+    if value.keys() != {"fact_id", "type", "data"} or not isinstance(data, dict):
+        return False
+    if not isinstance(fact_id, str) or not 0 < len(fact_id) <= MAX_FACT_ID_CHARS:
+        return False
+    if not isinstance(kind, str) or FACT_TYPE.fullmatch(kind) is None:
+        return False
+    try:
+        return len(canonical(data)) <= MAX_FACT_BYTES
+    except ValueError:  # a number that is not the same everywhere has no canonical form
+        return False
+
+
+def _is_reflection(value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, dict) or not value:
+        return False
+    tools = value.get("tool_sequence", [])
+    texts = {name: said for name, said in value.items() if name != "tool_sequence"}
+    return (
+        isinstance(tools, list)
+        and len(tools) <= MAX_TOOLS
+        and texts.keys() <= REFLECTION_TEXTS.keys()
+        and value.get("sensitivity_level") != ""
+        and all(
+            isinstance(said, str) and len(said) <= REFLECTION_TEXTS[name]
+            for name, said in texts.items()
+        )
+    )
+
+
 MEMBER_CHECKS = {
     "result": lambda value: value is None or isinstance(value, dict),
     "artifacts": _are_artifacts,
     "needs_review": lambda value: isinstance(value, bool),
     "escalate": _is_escalation,
     "usage": _is_usage,
+    "facts": _are_facts,
+    "reflection": _is_reflection,
     "provider_response_id": _is_text(200),
     "error_code": _is_text(MAX_CODE_CHARS),
     "error_message": _is_text(MAX_MESSAGE_CHARS),

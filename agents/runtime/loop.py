@@ -23,7 +23,9 @@ from agents.runtime.executor import OutcomeUnknown, replayed
 from agents.runtime.heartbeats import Keeper
 from agents.runtime.journal import Journal, Report
 from agents.runtime.lease import Ended, Lease, LeaseEnded
+from agents.runtime.presence import Presence
 from agents.runtime.timing import retry_delay_s, steady_now
+from agents.runtime.uploads import Postponed, Undelivered, Uploads
 
 log = logging.getLogger("agents.runtime")
 
@@ -67,13 +69,17 @@ class Worker:
         adapter: RuntimeAdapter,
         keys: KeyRing,
         plan: Plan,
+        uploads: Uploads | None = None,
     ) -> None:
+        """Make a worker. Without `uploads` artifacts stay in its data folder."""
         self._plane = plane
         self._journal = journal
         self._adapter = adapter
         self._keys = keys
         self._plan = plan
+        self._uploads = uploads
         self._keeper = Keeper(plane=plane)
+        self._presence = Presence(plane=plane)
         self._draining = threading.Event()
         self._aborting = threading.Event()
         self._running: set[Future[None]] = set()
@@ -104,6 +110,7 @@ class Worker:
         except Refused as error:
             raise NotAuthorized(str(error)) from error
         self._keeper.start()
+        self._presence.start()
         pool = ThreadPoolExecutor(self._plan.concurrency, thread_name_prefix="job")
         try:
             for claim in list(self._journal.open_claims()):
@@ -112,6 +119,7 @@ class Worker:
         finally:
             pool.shutdown(wait=True)
             self._keeper.close()
+            self._presence.close()
 
     # Claims ---------------------------------------------------------------------------------
 
@@ -233,6 +241,8 @@ class Worker:
                 self._forget(claim)
             else:
                 self._deliver(claim, self._journal.record_report(claim, report))
+        except Postponed:
+            log.warning("the artifacts of %s wait for the next start", claim.task_id)
         finally:
             self._keeper.drop(lease)
 
@@ -245,7 +255,9 @@ class Worker:
             if result is None:
                 lease.wait_until_granted()
                 result = self._adapter.execute(job, attempt=claim.attempt, lease=lease)
-            return self._report(claim, result, job=job)
+            return self._report(claim, result, job=job, lease=lease)
+        except Postponed:
+            raise
         except EnvelopeUnverified as error:
             return self._failure(claim, "ENVELOPE_UNVERIFIED", str(error), retryable=False)
         except KeysUnavailable as error:
@@ -264,13 +276,28 @@ class Worker:
             log.exception("%s attempt %s failed here", claim.task_id, claim.attempt)
             return self._failure(claim, "WORKER_ERROR", repr(error), retryable=True)
 
-    def _report(self, claim: Claim, result: Result, *, job: Job) -> Report:
+    def _report(self, claim: Claim, result: Result, *, job: Job, lease: Lease) -> Report:
         exchange = self._adapter.exchange(job, attempt=claim.attempt)
+        governed = exchange.made("start")
+        if self._uploads is not None and reports.completes(result):
+            try:
+                result = self._uploads.deliver(
+                    claim,
+                    result,
+                    exchange=exchange,
+                    path_of=self._adapter.kept_artifact,
+                    lease=lease,
+                )
+            except Undelivered as error:
+                failure = self._failure(
+                    claim, "UPLOAD_FAILED", str(error), retryable=error.retryable
+                )
+                return reports.of_undelivered(claim, result, failure, governed=governed)
         return reports.of_result(
             claim,
             result,
             worker_id=self._plane.session.worker_id,
-            governed=exchange.made("start"),
+            governed=governed,
             progress=self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt),
         )
 

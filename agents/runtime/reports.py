@@ -25,12 +25,16 @@ def of_result(
     governed: bool,
     progress: dict[str, Any] | None = None,
 ) -> Report:
-    """Return the report of an effect whose result is known.
+    """Return the report of an effect whose result is known; the call that ends it is the last.
 
     :param governed: the control plane started an execution, and is owed its result first.
     """
     calls = [_execution_result(claim, result)] if governed else []
     document = result.document
+    # Before the end: with it the token goes, and what is told under an old one is not relayed.
+    calls += [_fact(claim, fact) for fact in document["facts"]]
+    if document["reflection"] is not None:
+        calls.append(_reflection(claim, document["reflection"], worker_id=worker_id))
     if document["escalate"] is not None:
         calls.append(_escalate(claim, document["escalate"], worker_id=worker_id))
     elif result.outcome == "succeeded":
@@ -45,6 +49,21 @@ def of_result(
             progress=progress,
         ).calls
     return Report(tuple(calls))
+
+
+def of_undelivered(
+    claim: Claim,
+    result: Result,
+    failure: Report,
+    *,
+    governed: bool,
+) -> Report:
+    """Return the report of an attempt whose effect is known, and whose artifacts are not stored.
+
+    Facts and reflection are left to the attempt that delivers.
+    """
+    calls = [_execution_result(claim, result)] if governed else []
+    return Report((*calls, *failure.calls))
 
 
 def of_failure(
@@ -72,6 +91,11 @@ def of_failure(
     return Report((Call("POST", job_path(claim, "fail"), body),))
 
 
+def completes(result: Result) -> bool:
+    """Whether the attempt ends with a delivery, and not with a failure or in a human's hands."""
+    return result.outcome == "succeeded" and result.document["escalate"] is None
+
+
 def delivered_result(result: Result) -> dict[str, Any]:
     """Return what the job's result says: the work's own words, and its artifacts."""
     return (result.document["result"] or {}) | {"artifacts": result.document["artifacts"]}
@@ -89,6 +113,20 @@ def _complete(claim: Claim, result: Result, *, worker_id: str) -> Call:
 def _escalate(claim: Claim, escalation: dict[str, Any], *, worker_id: str) -> Call:
     body = claim.authority | {"worker_id": worker_id} | escalation
     return Call("POST", job_path(claim, "escalate"), body)
+
+
+def _fact(claim: Claim, fact: dict[str, Any]) -> Call:
+    body = fact | {
+        "content_sha256": sha256_hex(canonical(fact["data"])),
+        "subject": {"task_id": claim.task_id} | claim.authority,
+    }
+    return Call("POST", "/v1/facts", body, key=str(uuid7()))
+
+
+def _reflection(claim: Claim, reflection: dict[str, Any], *, worker_id: str) -> Call:
+    body = claim.authority | {"worker_id": worker_id} | reflection
+    # The key makes it one: the server numbers reflections, and cannot know a repeated one else.
+    return Call("POST", job_path(claim, "reflections"), body, key=str(uuid7()))
 
 
 def _execution_result(claim: Claim, result: Result) -> Call:

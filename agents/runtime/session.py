@@ -63,6 +63,10 @@ class ActivatedSession(Session):
             # Somebody else had the cell meanwhile; we take it as a new boot, with nothing of old.
             self._activate(plane, self._new(boot_id=str(uuid7()), previous=None), wait=wait)
 
+    def presence(self) -> Call | None:
+        """Return the call that says that this session lives."""
+        return Call("POST", f"/v1/agents/{self._agent}/heartbeat", {"runtime": self._runtime})
+
     def mend(
         self,
         plane: ControlPlane,

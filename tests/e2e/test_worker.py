@@ -11,8 +11,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from governance import objects
 from jobs import transitions, wakeups
-from jobs.models import Attempt, Job
+from jobs.models import Attempt, Job, Upload
 
 PATIENCE_SECONDS = 40
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +26,15 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def _no_listener_left() -> Iterator[None]:
     yield
     wakeups.close()
+
+
+@pytest.fixture(autouse=True)
+def _store_of_this_test(settings, live_server, tmp_path) -> Iterator[None]:
+    settings.DATA_DIR = tmp_path / "plane"
+    settings.PUBLIC_URL = live_server.url
+    objects.store.cache_clear()
+    yield
+    objects.store.cache_clear()
 
 
 @pytest.fixture
@@ -80,18 +90,29 @@ def test_the_examples_arrive_where_they_belong(submit, spawn):
         assert submit(path)["outcome"] == "already_queued"
     assert state_of("example-duration-parser") == "held"
 
-    run_to_the_end(spawn("hermes", "--once", "--task-types", "artifact_production"))
+    session = ("--once", "--cell-id", "local")
+    run_to_the_end(spawn("hermes", *session, "--task-types", "artifact_production"))
     assert state_of("example-release-notes") == "queued", "it is for the runtime with a model"
     for agent in ("openclaw", "agent_zero"):
-        run_to_the_end(spawn(agent, "--once"))
+        run_to_the_end(spawn(agent, *session))
     assert state_of("example-parcel-data-contract") == "review_required"
     assert state_of("example-ticket-classification") == "completed"
     assert state_of("example-duration-parser") == "held"
 
+    [contract, specification] = Upload.objects.filter(
+        job__task_id="example-parcel-data-contract"
+    ).order_by("name")
+    assert {contract.state, specification.state} == {Upload.State.STORED}
+    finished = Attempt.objects.get(job__task_id="example-parcel-data-contract").result
+    assert {a["pointer"] for a in finished["artifacts"]} == {
+        f"artifact:{contract.artifact_id}",
+        f"artifact:{specification.artifact_id}",
+    }
+
     transitions.approve(
         task_id="example-duration-parser", actor="user:approver", reason="It was looked at."
     )
-    run_to_the_end(spawn("agent_zero", "--once"))
+    run_to_the_end(spawn("agent_zero", *session))
     assert state_of("example-duration-parser") == "review_required"
     delivered = Attempt.objects.get(job__task_id="example-duration-parser").result
     assert [a["name"] for a in delivered["artifacts"]] == [

@@ -1,6 +1,7 @@
 """What executes a job on this side: a program, an agent behind HTTP, a model endpoint."""
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import Any, ClassVar
 
 from agents.runtime.claim import Job
@@ -29,6 +30,10 @@ class RuntimeAdapter(ABC):
 
     def progress(self, *, task_id: str, attempt: int) -> dict[str, Any] | None:
         """Return the last progress that the work told, if the runtime knows of any."""
+        return None
+
+    def kept_artifact(self, sha256: str) -> Path | None:
+        """Return where the artifact of this checksum is kept; the default keeps none."""
         return None
 
     def recover(self, *, task_id: str, attempt: int) -> None:

@@ -95,6 +95,10 @@ class CommandAdapter(RuntimeAdapter):
             return None
         return document if isinstance(document, dict) else None
 
+    def kept_artifact(self, sha256: str) -> Path | None:
+        """Return where the artifact of this checksum is kept."""
+        return self._workspaces.path_of(sha256)
+
     def recover(self, *, task_id: str, attempt: int) -> None:
         """Kill the program that a lost worker process left behind, with its whole group."""
         record = self._workspaces.of(task_id=task_id, attempt=attempt).process

@@ -28,6 +28,7 @@ from agents.runtime.executor import ExternalAgentExecutor
 from agents.runtime.identity import canonical, sha256_hex
 from agents.runtime.journal import Journal
 from agents.runtime.loop import Plan, Worker
+from agents.runtime.uploads import Uploads
 from agents.runtime.workspace import Workspaces
 
 PATIENCE_SECONDS = 20
@@ -98,6 +99,8 @@ class ScriptedPlane:
         self.controls: dict[str, str] = {}
         self.outcomes: dict[tuple[str, int, int], tuple[str, Any]] = {}
         self.replays: dict[str, tuple[int, dict[str, Any]]] = {}
+        self.uploads: dict[str, dict[str, Any]] = {}
+        self.objects: dict[str, bytes] = {}
         self.ttl_seconds: float = 60
         self.interval_seconds: float = 0.1
         self.routes: dict[str, Callable[[Seen], tuple[int, dict[str, Any]]]] = {}
@@ -111,6 +114,9 @@ class ScriptedPlane:
                 plane._serve(self)
 
             def do_POST(self) -> None:
+                plane._serve(self)
+
+            def do_PUT(self) -> None:
                 plane._serve(self)
 
             def log_message(self, *args: Any) -> None:
@@ -215,7 +221,8 @@ class ScriptedPlane:
         length = int(handler.headers.get("Content-Length") or 0)
         raw = handler.rfile.read(length)
         headers = {name.lower(): value for name, value in handler.headers.items()}
-        seen = Seen(handler.command, handler.path, headers, json.loads(raw) if raw else None)
+        body = raw if handler.command == "PUT" else json.loads(raw) if raw else None
+        seen = Seen(handler.command, handler.path, headers, body)
         with self.changed:
             self.seen.append(seen)
             fault = next((f for f in self.faults if re.search(f.path, seen.path)), None)
@@ -241,6 +248,8 @@ class ScriptedPlane:
     def _answer(self, seen: Seen) -> tuple[int, dict[str, Any], dict[str, str]]:
         if seen.path == "/.well-known/fencepost/keys.json":
             return 200, self.keys_document(), {}
+        if seen.method == "PUT":
+            return self._stored(seen)
         if seen.headers.get("authorization") != f"Bearer {TOKEN}":
             return 401, problem(401, "UNAUTHENTICATED", "UNAUTHENTICATED", "reauthenticate"), {}
         for pattern, route in self.routes.items():
@@ -252,6 +261,16 @@ class ScriptedPlane:
             try:
                 if seen.path == "/v1/leases/heartbeat":
                     return 200, {"results": [self._beat(b) for b in seen.body["leases"]]}, {}
+                if seen.path == "/v1/uploads":
+                    return *self._upload(seen), {}
+                if seen.path.startswith("/v1/uploads/"):
+                    return *self._accept(seen), {}
+                if seen.path == "/v1/facts":
+                    return 200, {"result_code": "ACCEPTED"}, {}
+                if seen.path.endswith("/reflections"):
+                    return 201, {"outcome": "recorded"}, {}
+                if seen.path.startswith("/v1/agents/") and seen.path.endswith("/heartbeat"):
+                    return 200, {"heartbeat_interval_seconds": self.interval_seconds}, {}
                 task_id, verb = seen.path.split("/")[3:5]
                 return *self._end(task_id, verb, seen.body), {}
             finally:
@@ -300,6 +319,42 @@ class ScriptedPlane:
         if job["state"] != "active" or job["fencing_token"] != beat["fencing_token"]:
             return problem(409, "ABORTED", "STALE_FENCING_TOKEN", "refresh")
         return {"status": 200, "ttl_seconds": self.ttl_seconds, "control": control}
+
+    def _upload(self, seen: Seen) -> tuple[int, dict[str, Any]]:
+        key, asked = seen.headers["idempotency-key"], seen.body
+        if key not in self.replays:
+            if self.jobs[asked["task_id"]]["fencing_token"] != asked["fencing_token"]:
+                return 409, problem(409, "ABORTED", "STALE_FENCING_TOKEN", "refresh")
+            upload_id = str(uuid7())
+            self.uploads[upload_id] = asked | {"artifact_id": None}
+            headers = {"Content-Length": str(asked["size_bytes"]), "If-None-Match": "*"}
+            headers["Content-Type"] = asked["media_type"]
+            url = f"{self.url}/objects/{upload_id}"
+            grant = {"upload_id": upload_id, "method": "PUT", "url": url, "headers": headers}
+            self.replays[key] = 201, grant
+        return self.replays[key]
+
+    def _stored(self, seen: Seen) -> tuple[int, dict[str, Any], dict[str, str]]:
+        if "/objects/" in self.routes:
+            return *self.routes["/objects/"](seen), {}
+        return self._put(seen), {}, {}
+
+    def _put(self, seen: Seen) -> int:
+        upload_id = seen.path.rpartition("/")[2]
+        if upload_id in self.objects:
+            return 412
+        self.objects[upload_id] = seen.body
+        return 201
+
+    def _accept(self, seen: Seen) -> tuple[int, dict[str, Any]]:
+        upload_id = seen.path.split("/")[3]
+        upload = self.uploads[upload_id]
+        if upload["artifact_id"] is not None:
+            return 200, {"outcome": "already_recorded", "artifact_id": upload["artifact_id"]}
+        if sha256_hex(self.objects.get(upload_id, b"\0")) != seen.body["sha256"]:
+            return 409, problem(409, "FAILED_PRECONDITION", "CHECKSUM_MISMATCH", "refresh")
+        upload["artifact_id"] = str(uuid7())
+        return 200, {"outcome": "recorded", "artifact_id": upload["artifact_id"]}
 
     def _end(self, task_id: str, verb: str, body: Any) -> tuple[int, dict[str, Any]]:
         job = self.jobs[task_id]
@@ -395,7 +450,9 @@ def start_worker(
     """Return a function that starts a worker of the command runtime."""
     started: list[Running] = []
 
-    def start(program: list[str], *, stop_grace_s: float = 1.0, **plan: Any) -> Running:
+    def start(
+        program: list[str], *, stop_grace_s: float = 1.0, uploads: bool = True, **plan: Any
+    ) -> Running:
         data = tmp_path / "data"
         adapter = CommandAdapter(
             executor=ExternalAgentExecutor(exchange=ExternalAgentExchange(data / "exchange")),
@@ -409,6 +466,7 @@ def start_worker(
             adapter=adapter,
             keys=keys,
             plan=Plan(**({"agent": "hermes", "wait_seconds": 1} | plan)),
+            uploads=Uploads(plane=client) if uploads else None,
         )
         running = Running(worker, threading.Thread(target=worker.run, daemon=True), data)
         running.thread.start()

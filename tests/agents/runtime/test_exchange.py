@@ -97,6 +97,21 @@ def test_the_published_schemas_refuse_an_attempt_that_is_none(request_, attempt)
         ({"usage": {"input_tokens": 1, "output_tokens": 1, "total": 2}}, False),
         ({"error_code": "x" * 81}, False),
         ({"error_message": 5}, False),
+        ({"facts": [{"fact_id": "f-1", "type": "com.example.done", "data": {"a": 1}}]}, True),
+        ({"facts": None}, False),
+        ({"facts": ["f-1"]}, False),
+        ({"facts": [{"fact_id": "f-1", "type": "com.example.done"}]}, False),
+        ({"facts": [{"fact_id": "", "type": "com.example.done", "data": {}}]}, False),
+        ({"facts": [{"fact_id": "f-1", "type": "not a type", "data": {}}]}, False),
+        ({"facts": [{"fact_id": "f-1", "type": "com.example.done", "data": []}]}, False),
+        ({"reflection": {"what_worked": "w", "tool_sequence": ["a", {"b": 1}]}}, True),
+        ({"reflection": {}}, False),
+        ({"reflection": []}, False),
+        ({"reflection": {"mood": "good"}}, False),
+        ({"reflection": {"what_failed": 1}}, False),
+        ({"reflection": {"context_type": "x" * 101}}, False),
+        ({"reflection": {"sensitivity_level": ""}}, False),
+        ({"reflection": {"tool_sequence": [1] * 201}}, False),
         ({"attempt": True}, False),
         ({"attempt": "1"}, False),
         ({"external_request_id": None}, False),
@@ -192,3 +207,16 @@ def test_what_is_not_a_document_is_said_to_be_unreadable(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(durable.Unreadable):
         durable.read_document(path)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [{"fact_id": "f-1", "type": "com.example.done", "data": {}}] * 2,
+        [{"fact_id": "f-1", "type": "com.example.done", "data": {"count": 2**60}}],
+        [{"fact_id": "f-1", "type": "com.example.done", "data": {"text": "x" * 2**18}}],
+    ],
+)
+def test_facts_that_the_schema_cannot_judge_are_refused_all_the_same(request_, facts):
+    with pytest.raises(ResultRefused, match="facts"):
+        result(request_, facts=facts)

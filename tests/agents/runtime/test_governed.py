@@ -656,3 +656,29 @@ def test_a_cell_that_was_taken_meanwhile_is_activated_as_a_new_boot(governing, s
     first, second, third = governing.calls("/activate$")
     assert first.body == second.body
     assert third.body["boot_id"] != second.body["boot_id"]
+
+
+def test_an_activated_session_says_that_it_lives_while_it_is_idle(governing, start_governed):
+    governing.interval_seconds = 0.05
+    worker, thread = start_governed(until_empty=False, wait_seconds=1)
+    governing.wait_for(lambda: len(governing.calls("/v1/agents/hermes/heartbeat$")) > 2)
+    worker.drain()
+    finish((worker, thread))
+
+    beat, *_ = governing.calls("/v1/agents/hermes/heartbeat$")
+    assert beat.body == {"runtime": "http"}
+    assert beat.headers["fencepost-session"] == SESSION
+    assert beat.headers["fencepost-epoch"] == EPOCH
+
+
+def test_a_superseded_session_says_no_more(governing, start_governed):
+    governing.interval_seconds = 0.05
+    path = "/v1/agents/hermes/heartbeat$"
+    gone = problem(409, "ABORTED", "SESSION_SUPERSEDED", "stop")
+    governing.routes[path] = lambda seen: gone
+    worker, thread = start_governed(until_empty=False, wait_seconds=1)
+    governing.wait_for(lambda: governing.calls(path) and len(governing.calls("/v1/claims$")) > 1)
+    worker.drain()
+    finish((worker, thread))
+
+    assert len(governing.calls(path)) == 1

@@ -47,6 +47,7 @@ def test_artifacts_are_kept_by_checksum_and_described_without_a_path(plane, star
             "(folder / 'spec.md').write_text('# Spec')\n"
             "answer(artifacts=[{'name': 'spec.md', 'media_type': 'text/markdown'}])\n"
         ),
+        uploads=False,
         max_jobs=1,
     )
     _, body = plane.outcome_of("task-1")
