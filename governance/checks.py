@@ -47,6 +47,22 @@ def nobody_is_reached_in_the_clear(
     ]
 
 
+@register(Tags.security)
+def the_issuer_is_who_it_says(
+    app_configs: Sequence[AppConfig] | None, **kwargs: Any
+) -> list[CheckMessage]:
+    issuer = urlsplit(settings.OIDC_ISSUER)
+    if issuer.scheme in {"", "https"} or issuer.hostname in LOOPBACK:
+        return []
+    return [
+        Error(
+            f"FENCEPOST_OIDC_ISSUER is {settings.OIDC_ISSUER}: anybody on the way could sign in.",
+            hint="Give the https address of the issuer.",
+            id="governance.E004",
+        )
+    ]
+
+
 @register(Tags.database)
 def every_trigger_is_in_force(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any

@@ -7,6 +7,7 @@
 `FENCEPOST_SECRET_KEY`        instead of the key in the data folder
 `FENCEPOST_POOL_MAX`          database connections per process; 0 opens one per thread
 `FENCEPOST_METRICS_TOKEN`     bearer token of `/metrics`, which else answers this machine only
+`FENCEPOST_TOTP`, `FENCEPOST_OIDC_*`   how people sign in: see `docs/how-to/sign-in.md`
 `FENCEPOST_STATEMENT_TIMEOUT_MS`, `FENCEPOST_LOG_LEVEL`, `FENCEPOST_DEBUG`
 """
 
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 import environ
 import structlog
 from csp.constants import NONE, SELF
+from django.core.exceptions import ImproperlyConfigured
 
 from governance import embedded, keys
 
@@ -174,6 +176,80 @@ AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
 AXES_ENABLE_ACCESS_FAILURE_LOG = False
 AXES_VERBOSE = False
+
+# ---- further ways to sign in, by django-allauth; without these settings it is not even loaded ---
+
+#: `optional`: who wants may have a second factor; `required`: nobody sees the console without.
+TOTP = env.str("FENCEPOST_TOTP", default="")
+if TOTP not in {"", "optional", "required"}:
+    raise ImproperlyConfigured(f"FENCEPOST_TOTP is {TOTP!r}: optional, required, or not set.")
+OIDC_ISSUER = env.str("FENCEPOST_OIDC_ISSUER", default="").rstrip("/")
+OIDC_CLIENT_ID = env.str("FENCEPOST_OIDC_CLIENT_ID", default="")
+OIDC_CLIENT_SECRET = env.str("FENCEPOST_OIDC_CLIENT_SECRET", default="")
+#: What the issuer is called on the page where people sign in.
+OIDC_NAME = env.str("FENCEPOST_OIDC_NAME", default="single sign-on")
+#: The claim that names the groups of a person; a dot goes one level down.
+OIDC_GROUPS_CLAIM = env.str("FENCEPOST_OIDC_GROUPS_CLAIM", default="groups")
+#: `operator=ops-team,governor=platform`: which of the issuer's groups makes whom what.
+OIDC_GROUPS: dict[str, str] = env.dict("FENCEPOST_OIDC_GROUPS", default={})
+#: Further origins that the browser is sent through on its way to the issuer.
+OIDC_ORIGINS = env.list("FENCEPOST_OIDC_ORIGINS", default=[])
+if bool(OIDC_ISSUER) != bool(OIDC_CLIENT_ID and OIDC_CLIENT_SECRET):
+    raise ImproperlyConfigured(
+        "FENCEPOST_OIDC_ISSUER, FENCEPOST_OIDC_CLIENT_ID and FENCEPOST_OIDC_CLIENT_SECRET "
+        "go together: set all three or none."
+    )
+
+ALLAUTH = bool(TOTP or OIDC_ISSUER)
+if ALLAUTH:
+    INSTALLED_APPS += ["allauth", "allauth.account"]
+    MIDDLEWARE += ["allauth.account.middleware.AccountMiddleware"]
+    LOGIN_URL = "account_login"
+    LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "admin:index"
+    ACCOUNT_ADAPTER = "governance.console.sign_in.AccountAdapter"
+    ACCOUNT_LOGIN_METHODS = {"username"}
+    ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]
+    ACCOUNT_EMAIL_VERIFICATION = "none"
+    ACCOUNT_SESSION_REMEMBER = True  # for SESSION_COOKIE_AGE, as without allauth
+    ACCOUNT_DEFAULT_HTTP_PROTOCOL = _public.scheme
+    # Failures are counted by axes, in the database and so for all processes together.
+    ACCOUNT_RATE_LIMITS = {"login_failed": None}
+if TOTP:
+    INSTALLED_APPS += ["allauth.mfa"]
+    MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+    MFA_ADAPTER = "governance.console.second_factor.SecondFactorAdapter"
+    MFA_FORMS = {
+        "authenticate": "governance.console.second_factor.CodeForm",
+        "reauthenticate": "governance.console.second_factor.CodeAgainForm",
+    }
+    MFA_TOTP_ISSUER = f"Fencepost {env.str('FENCEPOST_ENVIRONMENT', default='')}".strip()
+    MFA_ALLOW_UNVERIFIED_EMAIL = True
+    MFA_TOTP_TOLERANCE = 1  # periods of 30 s that a phone's clock, or a slow hand, may be off
+if TOTP == "required":
+    MIDDLEWARE += ["governance.console.second_factor.SecondFactorRequired"]
+if OIDC_ISSUER:
+    INSTALLED_APPS += ["allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
+    SOCIALACCOUNT_ADAPTER = "agents.issuer.IssuerAdapter"
+    SOCIALACCOUNT_PROVIDERS = {
+        "openid_connect": {
+            "OAUTH_PKCE_ENABLED": True,
+            "APPS": [
+                {
+                    "provider_id": "issuer",
+                    "name": OIDC_NAME,
+                    "client_id": OIDC_CLIENT_ID,
+                    "secret": OIDC_CLIENT_SECRET,
+                    "settings": {"server_url": OIDC_ISSUER},
+                }
+            ],
+        }
+    }
+    # Browsers hold the redirects that follow a form to the same rule as the form.
+    _issuer = urlsplit(OIDC_ISSUER)
+    CONTENT_SECURITY_POLICY["DIRECTIVES"]["form-action"] += [
+        f"{_issuer.scheme}://{_issuer.netloc}",
+        *OIDC_ORIGINS,
+    ]
 
 # ---- worker API ------------------------------------------------------------------------------
 

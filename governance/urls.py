@@ -1,10 +1,11 @@
 """Every door of the service: the worker API, the console, the probes."""
 
+from django.conf import settings
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
-urlpatterns = [
+urlpatterns: list[URLPattern | URLResolver] = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
     path("", include("governance.api_urls")),
     path("v1/", include("agents.urls")),
@@ -12,3 +13,5 @@ urlpatterns = [
     path("objects/", include("jobs.object_urls")),
     path("admin/", admin.site.urls),
 ]
+if settings.ALLAUTH:
+    urlpatterns.append(path("sign-in/", include("governance.console.sign_in_urls")))

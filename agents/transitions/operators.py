@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
+from django.apps import apps
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.utils.crypto import get_random_string
 
 from agents.models import Fleet
+from agents.permissions import GROUPS
 from agents.reasons import required
 from governance import audit, clock
 from governance.errors import InvalidTransition, NotFound
@@ -65,6 +68,48 @@ def reset_password(*, username: str, actor: str, reason: str) -> Operator:
     group = ", ".join(user.groups.values_list("name", flat=True))
     _record(fleet, "operator.password_reset", username, group, actor, reason)
     return Operator(username, group, password)
+
+
+@transaction.atomic
+def reset_second_factor(*, username: str, actor: str, reason: str) -> Operator:
+    """Take the second factor of an operator away, who lost it; the next sign-in sets up a new one.
+
+    :raises NotFound: there is no such operator.
+    :raises InvalidTransition: the installation knows no second factor.
+    """
+    reason = required(reason)
+    fleet = Fleet.objects.select_for_update(no_key=True).get()
+    user = get_user_model().objects.filter(username=username, is_staff=True).first()
+    if user is None:
+        raise NotFound(f"There is no operator {username}.")
+    if not apps.is_installed("allauth.mfa"):
+        raise InvalidTransition("There is no second factor here: FENCEPOST_TOTP is not set.")
+    factors = apps.get_model("mfa", "Authenticator").objects  # type: ignore[misc]
+    factors.filter(user=user).delete()
+    group = ", ".join(user.groups.values_list("name", flat=True))
+    _record(fleet, "operator.second_factor_reset", username, group, actor, reason)
+    return Operator(username, group, password="")
+
+
+@transaction.atomic
+def place(*, username: str, groups: Set[str], actor: str, reason: str) -> None:
+    """Put a user into exactly these of the ready groups; without any, the console is closed.
+
+    :raises NotFound: there is no such user.
+    """
+    reason = required(reason)
+    fleet = Fleet.objects.select_for_update(no_key=True).get()
+    user = get_user_model().objects.filter(username=username).first()
+    if user is None:
+        raise NotFound(f"There is no user {username}.")
+    had = set(user.groups.filter(name__in=GROUPS).values_list("name", flat=True))
+    if had == groups and user.is_staff == bool(groups):
+        return
+    user.groups.remove(*Group.objects.filter(name__in=had - groups))
+    user.groups.add(*Group.objects.filter(name__in=groups & GROUPS.keys()))
+    user.is_staff = bool(groups)
+    user.save(update_fields=["is_staff"])
+    _record(fleet, "operator.placed", username, ", ".join(sorted(groups)), actor, reason)
 
 
 def _record(fleet: Fleet, action: str, username: str, group: str, actor: str, reason: str) -> None:

@@ -42,8 +42,19 @@ class OperatorSite(admin.AdminSite):
                 banner for source in registry.banner_sources.values() for banner in source(request)
             ]
             context["primary_links"] = self.primary_links(request)
+        context["second_factor"] = bool(settings.TOTP)
         context["environment_label"] = getattr(settings, "FENCEPOST_ENVIRONMENT", "")
         return context
+
+    def login(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the form, or allauth's where that signs people in: there is no way around it."""
+        if not settings.ALLAUTH:
+            return super().login(request, extra_context)
+        from allauth.account.decorators import secure_admin_login
+
+        return secure_admin_login(super().login)(request, extra_context)
 
     def primary_links(self, request: HttpRequest) -> list[dict[str, str]]:
         """Return the pages of everyday work, each with the letter that follows `g`."""

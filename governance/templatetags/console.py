@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django import template
+from django.conf import settings
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -49,3 +50,9 @@ def mark(state: str) -> SafeString:
 def progress(share: float, tone: str = "good", label: str = "") -> SafeString:
     """`{% progress share %}`: a bar that is filled up to `share` in [0, 1]."""
     return drawing.gauge([(tone, share)], label=label or f"{share:.0%}")
+
+
+@register.simple_tag
+def issuer_name() -> str:
+    """`{% issuer_name %}`: what the issuer is called where people sign in."""
+    return settings.OIDC_NAME

@@ -19,10 +19,21 @@ class Command(ActingCommand):
         what = parser.add_mutually_exclusive_group(required=True)
         what.add_argument("--group", choices=sorted(GROUPS))
         what.add_argument("--reset-password", action="store_true", help="of an account there is")
+        what.add_argument("--reset-second-factor", action="store_true", help="of one who lost it")
 
     def act(
-        self, *, username: str, actor: str, reason: str, group: str | None, **options: Any
+        self,
+        *,
+        username: str,
+        actor: str,
+        reason: str,
+        group: str | None,
+        reset_second_factor: bool,
+        **options: Any,
     ) -> dict[str, Any]:
+        if reset_second_factor:
+            reset = operators.reset_second_factor(username=username, actor=actor, reason=reason)
+            return {"username": reset.username, "group": reset.group}
         if group is None:
             made = operators.reset_password(username=username, actor=actor, reason=reason)
         else:
