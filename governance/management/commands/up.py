@@ -252,7 +252,8 @@ class Run:
 
     def worker_command(self, agent: str) -> list[str]:
         program = str(settings.BASE_DIR / "examples" / "programs" / f"{agent}.py")
-        options = ["--runtime", "command", "--", sys.executable, program]
+        # A session of its own, so that what the program makes goes up to the store of artifacts.
+        options = ["--cell-id", "local", "--runtime", "command", "--", sys.executable, program]
         if agent == GOVERNED_AGENT:
             options = ["--task-types", COMMAND_TYPES, *options]
         return self.runtime_command(agent, agent) + options
