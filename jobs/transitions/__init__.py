@@ -18,7 +18,7 @@ from jobs.transitions.live import authorize_live, revoke_live
 from jobs.transitions.outcomes import complete, escalate, fail
 from jobs.transitions.reflections import reflect
 from jobs.transitions.sweeping import SweepReport, end_if_due, sweep
-from jobs.transitions.work import Outcome, rendered
+from jobs.transitions.work import Outcome
 
 __all__ = [
     "Outcome",
@@ -38,7 +38,6 @@ __all__ = [
     "reconcile",
     "reflect",
     "reject",
-    "rendered",
     "resolve",
     "resume",
     "review",

@@ -21,7 +21,7 @@ from governance.envelopes import payload_of, sign
 from governance.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
 from jobs.models import Job, JobType, Priority, Task
 from jobs.queries import instant, views_of
-from jobs.transitions.work import Held, Outcome, State, Work, digest
+from jobs.transitions.work import READ_CLOCK, Held, Outcome, State, Work, digest
 
 INTAKE_LIMIT_MAX = 500
 SCHEMA_FAULTS_MAX = 20
@@ -39,7 +39,6 @@ READ_KNOWN = (
     "SELECT j.id, j.task_id, j.submitted_by, t.content_sha256 FROM jobs_job j"
     " JOIN jobs_task t ON t.job_id = j.id WHERE j.task_id = ANY(%s::text[])"
 )
-READ_CLOCK = "SELECT clock_timestamp() AS now"
 
 #: What two envelopes of the same task must agree on. When it was submitted is not part of it.
 CONTENT = (

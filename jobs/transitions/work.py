@@ -20,7 +20,7 @@ from django.db import transaction
 from agents.entry import Caller, Entry, enter
 from governance import audit, outbox, sql
 from governance.digests import canonical
-from governance.errors import DomainError, InvalidArgument, NotFound, WrongOwner
+from governance.errors import InvalidArgument, NotFound, WrongOwner
 from governance.models import AuditEvent, Fact
 from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
@@ -447,10 +447,3 @@ def retry_at(held: Held, now: datetime) -> datetime:
         cap_seconds=held.type.backoff_cap_seconds,
     )
     return now + timedelta(seconds=delay)
-
-
-def rendered(result: Outcome | DomainError) -> dict[str, Any]:
-    """Return one item of a batch answer."""
-    if isinstance(result, DomainError):
-        return result.as_problem(instance=audit.request_urn())
-    return {"status": result.status, **result.as_dict()}
