@@ -7,8 +7,8 @@ from typing import Any
 from rest_framework import serializers
 
 from agents.models import Agent
-from agents.reasons import REASON_CHARS_MAX
 from agents.transitions.presence import WORKERS_MAX
+from governance.reasons import REASON_CHARS_MAX
 from governance.shapes import Choice, Object, Shape, Text, Uuid, Whole
 
 NAME_CHARS_MAX = 120

@@ -29,6 +29,7 @@ from governance.models.money import (
     RoutePolicyModel,
 )
 from governance.pricing import RateSet, is_amount, text_of
+from governance.reasons import required
 
 #: Above it a rate is a mistake: a mistyped one must not overflow an amount.
 RATE_MAX = Decimal(1_000_000)
@@ -61,7 +62,8 @@ def set_model(
 
     :raises InvalidArgument: a name or the reason is empty.
     """
-    _require(provider=provider, name=name, reason=reason)
+    _require(provider=provider, name=name)
+    reason = required(reason)
     LanguageModel.objects.get_or_create(provider=provider, name=name)
     model = _locked_model(provider, name)
     known = {
@@ -104,7 +106,7 @@ def set_price(
     :raises NotFound: no such model.
     :raises InvalidArgument: a rate is negative or not finite, thresholds do not ascend.
     """
-    _require(reason=reason)
+    reason = required(reason)
     _check_rates(rates, call_rate)
     model = _locked_model(provider, name)
     now = clock.now()
@@ -127,7 +129,7 @@ def end_price(*, price_id: int, actor: str, reason: str) -> Price:
 
     :raises NotFound: no such price in force.
     """
-    _require(reason=reason)
+    reason = required(reason)
     found = Price.objects.filter(pk=price_id).values_list("model__provider", "model__name").first()
     if found is None:
         raise NotFound()
@@ -153,7 +155,7 @@ def sync_prices(*, actor: str, reason: str) -> SyncReport:
 
     One transaction per model.  A model that the source does not know keeps the price it has.
     """
-    _require(reason=reason)
+    reason = required(reason)
     report = SyncReport()
     for model in LanguageModel.objects.filter(enabled=True).order_by("pk"):
         found = _published(model, clock.now())
@@ -182,7 +184,7 @@ def set_policy(
         allowed, which is different from having no policy of its own.
     :raises InvalidArgument: unknown or repeated models, too many of them, an unknown risk tier.
     """
-    _require(reason=reason)
+    reason = required(reason)
     chosen = [_known_model(provider, name, index) for index, (provider, name) in enumerate(models)]
     if len({model.pk for model in chosen}) != len(chosen) or len(chosen) > POLICY_MODELS_MAX:
         raise InvalidArgument(
@@ -218,7 +220,7 @@ def retire_policy(
 
     :raises NotFound: none is in force for exactly that.
     """
-    _require(reason=reason)
+    reason = required(reason)
     scope = {"agent": agent, "job_type": job_type, "risk_tier": risk_tier}
     if _retire(scope, actor=actor, reason=reason) is None:
         raise NotFound("No such policy is in force.")
@@ -244,7 +246,7 @@ def set_budget(
     :param cap: None for no cap, 0 for nothing at all.
     :raises InvalidArgument: scope, key, window or an amount is not valid.
     """
-    _require(reason=reason)
+    reason = required(reason)
     faults = []
     if scope not in Budget.Scope.values:
         faults.append(FieldFault("/scope", "one of " + ", ".join(Budget.Scope.values)))

@@ -6,6 +6,9 @@ from datetime import datetime
 
 from django.db import connection
 
+#: For pipelines: put it after the statement that takes the lock. See `now`.
+READ_CLOCK = "SELECT clock_timestamp() AS now"
+
 
 def now() -> datetime:
     """Return the database's `clock_timestamp()`, an aware UTC datetime.
@@ -14,5 +17,5 @@ def now() -> datetime:
     read in the statement that waits for a lock can be as old as the wait.
     """
     with connection.cursor() as cursor:
-        cursor.execute("SELECT clock_timestamp()")
+        cursor.execute(READ_CLOCK)
         return cursor.fetchone()[0]

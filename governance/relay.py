@@ -26,8 +26,9 @@ from cloudevents.core.v1.event import CloudEvent
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from governance import audit, clock, pulse, sql
-from governance.errors import InvalidArgument, NotFound
+from governance.errors import NotFound
 from governance.models.facts import Fact, FactSink, StreamHold
+from governance.reasons import required
 from governance.sinks import Destination, FactRefused, Message, Sink, SinkAway, configured
 
 log = structlog.get_logger(__name__)
@@ -303,8 +304,7 @@ def release(*, sink: str, stream: str, actor: str, reason: str) -> None:
     :raises InvalidArgument: there is no reason.
     :raises NotFound: the sink does not hold that stream.
     """
-    if not reason.strip():
-        raise InvalidArgument("A reason is required.")
+    reason = required(reason)
     hold = (
         StreamHold.objects.select_for_update(no_key=True, of=("self",))
         .filter(sink=sink, stream=stream)
@@ -320,7 +320,7 @@ def release(*, sink: str, stream: str, actor: str, reason: str) -> None:
         action="stream.released",
         actor=actor,
         at=now,
-        reason=reason.strip(),
+        reason=reason,
         details={"stream": stream, "fact_id": hold.fact_id},
     )
 

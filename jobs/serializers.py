@@ -12,6 +12,7 @@ from typing import Any
 from rest_framework import serializers
 
 from agents.models import RISK_TIERS
+from governance.reasons import REASON_CHARS_MAX
 from governance.shapes import AnyJson, Choice, Flag, Instant, Object, Shape, Text, Whole
 from jobs.models import Job, Priority
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
@@ -227,7 +228,7 @@ class ControlIn(Shape):
 
     action = Choice(choices=("STOP", "PAUSE", "RESUME"))
     expected_task_revision = Whole(min_value=1)
-    reason = Text(min_length=1, max_length=2000)
+    reason = Text(min_length=1, max_length=REASON_CHARS_MAX)
 
 
 # --- answers ---------------------------------------------------------------------------------

@@ -44,6 +44,9 @@ REPETITIONS = frozenset({"already_recorded", "already_running", "already_complet
 # Locks: the job; after the advisory lock of its agent, before the move that locks it again.
 LOCK_REVISION = "SELECT agent_id, revision FROM jobs_job WHERE task_id = %s FOR NO KEY UPDATE"
 
+#: What says that a write is one of the attempt's holder.
+AUTHORITY = ("attempt", "fencing_token")
+
 Move = Callable[[], Outcome | DomainError]
 
 
@@ -459,7 +462,20 @@ class CompleteBatch(AgentView):
         return self.once(run, gate=self.gate(entry))
 
 
-class FailJob(AgentView):
+class AttemptView(AgentView):
+    """A write of whoever holds a job, in the name of its attempt."""
+
+    def write(
+        self, run: Callable[..., Outcome], task_id: str, body: dict[str, Any]
+    ) -> HttpResponse:
+        """Make the move `run`, whose other arguments are the members of the body."""
+        check_authority(body)
+        entry = self.entry(body.pop("worker_id", None))
+        said = body | {name: body.get(name) for name in AUTHORITY}
+        return self.move(entry, lambda: run(entry=entry, task_id=task_id, **said), task_id=task_id)
+
+
+class FailJob(AttemptView):
     """The failure of an attempt."""
 
     calls: ClassVar = {
@@ -476,18 +492,10 @@ class FailJob(AgentView):
 
     def post(self, request: Request, task_id: str) -> HttpResponse:
         """Record why the attempt failed; retried when it may be and attempts are left."""
-        body = self.read(shapes.FailIn)
-        check_authority(body)
-        entry = self.entry(body.pop("worker_id", None))
-
-        def run() -> Outcome:
-            authority = {name: body.get(name) for name in ("attempt", "fencing_token")}
-            return transitions.fail(entry=entry, task_id=task_id, **(body | authority))
-
-        return self.move(entry, run, task_id=task_id)
+        return self.write(transitions.fail, task_id, self.read(shapes.FailIn))
 
 
-class EscalateJob(AgentView):
+class EscalateJob(AttemptView):
     """The call for a human."""
 
     calls: ClassVar = {
@@ -504,35 +512,10 @@ class EscalateJob(AgentView):
 
     def post(self, request: Request, task_id: str) -> HttpResponse:
         """Hand the job to a human; the attempt ends."""
-        body = self.read(shapes.EscalateIn)
-        check_authority(body)
-        entry = self.entry(body.pop("worker_id", None))
-
-        def run() -> Outcome:
-            authority = {name: body.get(name) for name in ("attempt", "fencing_token")}
-            return transitions.escalate(entry=entry, task_id=task_id, **(body | authority))
-
-        return self.move(entry, run, task_id=task_id)
+        return self.write(transitions.escalate, task_id, self.read(shapes.EscalateIn))
 
 
-class _Reflecting(AgentView):
-    """What a worker learnt."""
-
-    def reflect(self, task_id: str, body: dict[str, Any]) -> HttpResponse:
-        """Append the reflection that `body` holds to the job of `task_id`."""
-        check_authority(body)
-        entry = self.entry(body.pop("worker_id", None))
-        coordinates = {
-            name: body.pop(name, None) for name in ("attempt", "fencing_token", "sequence_number")
-        }
-
-        def run() -> Outcome:
-            return transitions.reflect(entry=entry, task_id=task_id, content=body, **coordinates)
-
-        return self.move(entry, run, task_id=task_id)
-
-
-class ReflectOnJob(_Reflecting):
+class ReflectOnJob(AttemptView):
     """What a worker learnt on a job."""
 
     calls: ClassVar = {
@@ -548,10 +531,11 @@ class ReflectOnJob(_Reflecting):
 
     def post(self, request: Request, task_id: str) -> HttpResponse:
         """Append a reflection; the server gives the number when there is none."""
-        return self.reflect(task_id, self.read(shapes.ReflectionIn))
+        body = reflection(self.read(shapes.ReflectionIn))
+        return self.write(transitions.reflect, task_id, body)
 
 
-class HermesReflections(_Reflecting):
+class HermesReflections(AttemptView):
     """The older path of reflections."""
 
     calls: ClassVar = {
@@ -563,7 +547,7 @@ class HermesReflections(_Reflecting):
     def post(self, request: Request) -> HttpResponse:
         """Append a reflection to the named task."""
         body = self.read(shapes.TaskReflectionIn)
-        return self.reflect(body.pop("task_id"), body)
+        return self.write(transitions.reflect, body.pop("task_id"), reflection(body))
 
 
 class Skills(WorkerView):
@@ -723,6 +707,13 @@ def merged(items: list[Any], outcomes: list[Any]) -> list[Any]:
     """Return the outcomes of the good items in the places of these, the refused as they are."""
     rest = iter(outcomes)
     return [item if isinstance(item, DomainError) else next(rest) for item in items]
+
+
+def reflection(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a reflection's body with what the worker learnt in one member, `content`."""
+    around = ("worker_id", "sequence_number", *AUTHORITY)
+    content = {name: value for name, value in body.items() if name not in around}
+    return {name: body[name] for name in around if name in body} | {"content": content}
 
 
 def check_authority(body: dict[str, Any]) -> None:

@@ -9,13 +9,13 @@ from django.db import transaction
 from agents import barrier, workload
 from agents.models import AdmissionChange, Agent
 from agents.principals import Principal
-from agents.reasons import required
 from governance import audit, clock
 from governance.errors import (
     BarrierConflict,
     GenerationMismatch,
     PermissionDenied,
 )
+from governance.reasons import required
 
 SWEEPER = "system:sweeper"
 

@@ -13,9 +13,9 @@ from django.utils.crypto import get_random_string
 
 from agents.models import Fleet
 from agents.permissions import GROUPS
-from agents.reasons import required
 from governance import audit, clock
 from governance.errors import InvalidTransition, NotFound
+from governance.reasons import required
 
 PASSWORD_CHARS = 24
 

@@ -9,9 +9,9 @@ from django.db import transaction
 
 from agents import barrier
 from agents.models import Agent, RiskTier, Submitter
-from agents.reasons import required
 from governance import audit, clock
 from governance.errors import InvalidArgument, NotFound
+from governance.reasons import required
 
 STALE_SECONDS_MAX = 86_400
 

@@ -19,7 +19,6 @@ from uuid_utils.compat import uuid7
 from agents import barrier
 from agents.models import Activation, Agent, CellApproval, Credential, Fleet, Presence, Session
 from agents.principals import Principal
-from agents.reasons import required
 from governance import audit, clock
 from governance.digests import canonical
 from governance.errors import (
@@ -29,6 +28,7 @@ from governance.errors import (
     PermissionDenied,
     SessionSuperseded,
 )
+from governance.reasons import required
 
 #: An agent counts as late when it was silent for three of these.
 BEATS_PER_FRESH = 3

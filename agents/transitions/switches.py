@@ -13,11 +13,11 @@ from django.db import transaction
 
 from agents import barrier, guard, workload
 from agents.models import Agent, MaintenanceInhibit, Presence, RuntimeSwitch
-from agents.reasons import required
 from agents.transitions import inhibits
 from agents.transitions.admission import SWEEPER, set_admission
 from governance import audit, clock
 from governance.errors import InvalidTransition, NotFound
+from governance.reasons import required
 
 Step = RuntimeSwitch.Step
 

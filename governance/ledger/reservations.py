@@ -13,6 +13,7 @@ from uuid import UUID
 from django.db import transaction
 
 from governance import digests, sql
+from governance.clock import READ_CLOCK
 from governance.errors import (
     BindingMismatch,
     DomainError,
@@ -21,7 +22,7 @@ from governance.errors import (
     ModelReservationStateInvalid,
     NotFound,
 )
-from governance.ledger.routes import PRICE_COLUMNS, READ_CLOCK, price_list
+from governance.ledger.routes import PRICE_COLUMNS, price_list
 from governance.ledger.windows import LOCK_HELD_WINDOWS, POST, note
 from governance.models.money import Reservation, Resolution
 from governance.pricing import Usage, text_of

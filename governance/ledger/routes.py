@@ -15,6 +15,7 @@ from django.db.utils import IntegrityError
 from uuid_utils.compat import uuid7
 
 from governance import digests, sql
+from governance.clock import READ_CLOCK
 from governance.errors import (
     BindingMismatch,
     BudgetExhausted,
@@ -80,7 +81,6 @@ READ_CANDIDATES = (
     "  ORDER BY (source = 'override') DESC, starts_at DESC LIMIT 1) p ON true"
     " ORDER BY l.position"
 )
-READ_CLOCK = "SELECT clock_timestamp() AS now"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from agents.entry import Caller, Entry, enter
 from governance import sql
+from governance.clock import READ_CLOCK
 from governance.errors import (
     AdmissionClosed,
     AdmissionDraining,
@@ -25,7 +26,6 @@ from jobs.queries import instant, lease_view
 from jobs.transitions.work import (
     JOIN_TASK,
     READ_ATTEMPTS,
-    READ_CLOCK,
     SELECT_JOBS,
     Held,
     Outcome,

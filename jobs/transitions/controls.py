@@ -5,9 +5,10 @@ from __future__ import annotations
 from django.db import transaction
 
 from governance.errors import InvalidTransition
+from governance.reasons import required
 from jobs.models import Attempt
 from jobs.transitions.decisions import locked_at
-from jobs.transitions.work import Outcome, State, need_reason
+from jobs.transitions.work import Outcome, State
 
 
 @transaction.atomic
@@ -19,7 +20,7 @@ def stop(*, task_id: str, actor: str, reason: str, expected_revision: int | None
     :raises InvalidTransition: the job is finished already.
     :raises RevisionMismatch: it has moved on since `expected_revision`.
     """
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     if held.job.state in held.job.FINISHED:
         raise InvalidTransition(
@@ -60,7 +61,7 @@ def resume(
 def _flag(
     task_id: str, actor: str, reason: str, expected_revision: int | None, *, paused: bool
 ) -> Outcome:
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     job = held.job
     if job.state in job.FINISHED or job.paused == paused:

@@ -14,8 +14,9 @@ from governance.errors import (
     RevisionMismatch,
     SelfApproval,
 )
+from governance.reasons import required
 from jobs.models import Approval, Escalation, RetryExtension, Review
-from jobs.transitions.work import Held, Outcome, State, Work, lock, need_reason
+from jobs.transitions.work import Held, Outcome, State, Work, lock
 
 EXTENDABLE = frozenset(
     {State.HELD, State.QUEUED, State.ACTIVE, State.REVIEW_REQUIRED, State.NEEDS_REWORK,
@@ -41,7 +42,7 @@ def approve(
     :raises SelfApproval: the actor submitted the job, answers for its submitter, or asked for it
         to be tried again. The database refuses it as well.
     """
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     _need_state(held, {State.HELD})
     _refuse_self(held, actor)
@@ -79,7 +80,7 @@ def reject(
     *, task_id: str, actor: str, reason: str, expected_revision: int | None = None
 ) -> Outcome:
     """Reject a held job: it is stopped for good."""
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     _need_state(held, {State.HELD})
     work.add(_decision(work, held, Approval.Decision.REJECTED, actor, reason))
@@ -92,7 +93,7 @@ def withdraw_approval(
     *, task_id: str, actor: str, reason: str, expected_revision: int | None = None
 ) -> Outcome:
     """Take back the approval of a job that waits in the queue: it is held again."""
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     _need_state(held, {State.QUEUED})
     if not held.job.execution_approval_required:
@@ -117,7 +118,7 @@ def review(
     Rework goes on to the queue at once when attempts are left (on hold for a high risk), with a
     second audit event; else it waits for a retry extension.
     """
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     _need_state(held, {State.REVIEW_REQUIRED})
     if verdict not in Review.Verdict.values:
@@ -148,7 +149,7 @@ def rework(
     :raises OutcomeUnknown: an execution of the job is unresolved.
     :raises RetryCeilingReached: the extension is beyond the job type's ceiling.
     """
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     _need_state(held, {State.FAILED, State.REVIEW_REQUIRED, State.ESCALATED})
     _need_resolved(held)
@@ -180,7 +181,7 @@ def extend(
     :raises OutcomeUnknown: an execution of the job is unresolved.
     :raises InvalidTransition: the job is finished; a failed one is sent back with `rework`.
     """
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     _need_resolved(held)
     if held.job.state == State.FAILED:
@@ -208,7 +209,7 @@ def resolve(
 
     :raises OutcomeUnknown: requeue or complete while an execution is unresolved.
     """
-    reason = need_reason(reason)
+    reason = required(reason)
     work, held = locked_at(task_id, expected_revision)
     _need_state(held, {State.ESCALATED})
     known = {"requeue", "complete", "fail", "stop"}

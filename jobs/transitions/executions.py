@@ -40,6 +40,7 @@ from governance.errors import (
 from governance.ledger import RouteRequest
 from governance.models.money import Reservation
 from governance.pricing import Usage, text_of
+from governance.reasons import required
 from jobs.models import (
     Execution,
     ExecutionEvidence,
@@ -50,8 +51,8 @@ from jobs.models import (
 )
 from jobs.queries import instant
 from jobs.transitions.decisions import need_revision
-from jobs.transitions.outcomes import check_token, need_active, need_lease, need_session
-from jobs.transitions.work import Held, Outcome, State, Work, digest, lock, need_reason
+from jobs.transitions.guards import check_token, need_active, need_lease, need_session
+from jobs.transitions.work import Held, Outcome, State, Work, digest, lock
 
 #: A permit is short: it is asked for when the worker is about to act.
 PERMIT_SECONDS = 300
@@ -392,7 +393,7 @@ def reconcile(
     :raises InvalidTransition: the execution is not unknown, is reconciled, or its attempt runs.
     :raises InvalidArgument: the task requires an output, and there is none.
     """
-    reason = need_reason(reason)
+    reason = required(reason)
     if verdict not in Reconciliation.Verdict.values:
         raise InvalidArgument(f"verdict is one of {', '.join(Reconciliation.Verdict.values)}.")
     found = Execution.objects.select_related("job").filter(external_request_id=external_request_id)

@@ -14,7 +14,7 @@ from governance.digests import canonical, sha256_hex
 from governance.errors import ChecksumMismatch, FactDigestConflict, FieldFault, InvalidArgument
 from governance.models import Fact
 from jobs.queries import instant
-from jobs.transitions.outcomes import check_token
+from jobs.transitions.guards import check_token
 from jobs.transitions.work import Held, Work, lock
 
 #: Class of the advisory locks on (principal, fact id): the same fact twice is judged in turn.

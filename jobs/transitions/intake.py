@@ -16,12 +16,13 @@ from uuid_utils.compat import uuid7
 from agents.models import RISK_TIERS
 from agents.principals import Principal
 from governance import sql
+from governance.clock import READ_CLOCK
 from governance.digests import execution_digest
 from governance.envelopes import payload_of, sign
 from governance.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
 from jobs.models import Job, JobType, Priority, Task
 from jobs.queries import instant, views_of
-from jobs.transitions.work import READ_CLOCK, Held, Outcome, State, Work, digest
+from jobs.transitions.work import Held, Outcome, State, Work, digest
 
 INTAKE_LIMIT_MAX = 500
 SCHEMA_FAULTS_MAX = 20

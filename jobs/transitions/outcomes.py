@@ -8,20 +8,13 @@ from typing import Any
 from agents.entry import Entry
 from governance import sql
 from governance.errors import (
-    DispatcherEpochStale,
     DomainError,
-    FencingTokenRequired,
     InvalidArgument,
-    InvalidTransition,
-    LeaseExpired,
-    LeaseHeldByAnother,
     OutcomeConflict,
     OutcomeUnknown,
-    SessionRequired,
-    SessionSuperseded,
-    StaleFencingToken,
 )
 from jobs.models import Attempt, Escalation
+from jobs.transitions.guards import check_token, implied_attempt, need_active
 from jobs.transitions.work import Held, Outcome, State, Work, digest, lock, retry_at
 
 #: Outcomes that a worker reported itself; the others were decided over its head.
@@ -204,85 +197,6 @@ def judge(work: Work, held: Held, asked: dict[str, Any], sha: str) -> bool:
     check_token(work, held, number, token)
     need_active(held)
     return False
-
-
-def check_token(work: Work, held: Held, number: int, token: int) -> None:
-    """Refuse a token, or an attempt, that is not the current one.
-
-    An activated session's attempt is written for by an activated session, or by nobody that has
-    been fenced: whoever leaves its session out of the request is judged by the attempt's.
-
-    :raises StaleFencingToken: with what is current.
-    :raises SessionSuperseded, DispatcherEpochStale: the session that made the attempt may no
-        longer act, and the request names no other.
-    """
-    if token != held.job.fencing_token or number != held.job.attempt:
-        raise StaleFencingToken(
-            current={
-                "fencing_token": held.job.fencing_token,
-                "attempt": held.job.attempt,
-                "state": held.job.state,
-                "revision": held.job.revision,
-            }
-        )
-    caller, maker = work.caller, held.makers.get(number)
-    if caller and maker and maker.activated and not caller.activated:
-        if maker.state != "current":
-            raise SessionSuperseded()
-        if maker.dispatcher_epoch != caller.dispatcher_epoch:
-            raise DispatcherEpochStale(current={"dispatcher_epoch": str(caller.dispatcher_epoch)})
-
-
-def need_active(held: Held) -> None:
-    """Refuse when the job is not at work.
-
-    :raises InvalidTransition: with the state that it is in.
-    """
-    if held.job.state != State.ACTIVE:
-        raise InvalidTransition(f"The job is {held.job.state}.", current={"state": held.job.state})
-
-
-def need_lease(work: Work, held: Held) -> None:
-    """Refuse without an unexpired lease, or under a session that does not hold it.
-
-    :raises LeaseExpired: its time is over.
-    :raises LeaseHeldByAnother: another activated session than the caller's holds it.
-    """
-    if held.lease is None or held.lease.expires_at <= work.now:
-        raise LeaseExpired()
-    assert work.caller is not None
-    if work.caller.activated and held.lease.session_id != work.caller.session_pk:
-        raise LeaseHeldByAnother()
-
-
-def need_session(work: Work) -> None:
-    """Refuse a caller of the older contract: a name authorizes no effects and no artifacts.
-
-    :raises SessionRequired: the caller has no activated session.
-    """
-    if work.caller is None or not work.caller.activated:
-        raise SessionRequired("This call is for activated sessions; activate.")
-
-
-def implied_attempt(work: Work, held: Held, *, worker_id: str | None = None) -> tuple[int, int]:
-    """Return attempt and token of a write that names neither, where only one can be meant.
-
-    :param worker_id: whom an item of a batch names; default the caller.
-    """
-    attempt, caller = held.last_attempt, work.caller
-    maker = held.makers.get(held.job.attempt)
-    if (
-        attempt is None
-        or caller is None
-        or caller.activated
-        or maker is None
-        or maker.activated
-        or held.job.attempt != 1
-        or attempt.claim_answers != 1
-        or attempt.worker_id != (worker_id or caller.worker_id)
-    ):
-        raise FencingTokenRequired()
-    return attempt.number, attempt.fencing_token
 
 
 @sql.move

@@ -8,7 +8,7 @@ from agents.entry import Entry
 from governance import sql
 from governance.errors import ReflectionConflict
 from jobs.models import Reflection
-from jobs.transitions.outcomes import check_token, implied_attempt
+from jobs.transitions.guards import check_token, implied_attempt
 from jobs.transitions.work import Outcome, digest, lock
 
 FIELDS = (

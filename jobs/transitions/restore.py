@@ -15,9 +15,10 @@ from django.db import transaction
 from agents import barrier
 from agents.transitions import epochs
 from governance import sql
+from governance.reasons import required
 from jobs.models import Attempt
 from jobs.transitions.sweeping import lose_attempt
-from jobs.transitions.work import lock, need_reason
+from jobs.transitions.work import lock
 
 #: Further than any number of claims that lost commits can have made on one job.
 TOKEN_JUMP = 2**20
@@ -49,7 +50,7 @@ def restore(*, actor: str, reason: str) -> Restored:
 
     Holds the gates of all agents throughout, so that no worker acts on a half-raised table.
     """
-    reason = need_reason(reason)
+    reason = required(reason)
     for setting in NO_TIME_LIMITS.split("; "):
         sql.together(sql.Statement(setting))
     barrier.hold()

@@ -24,7 +24,7 @@ from governance.errors import (
 from governance.objects import OBJECT_BYTES_MAX, Stored
 from jobs.models import Upload
 from jobs.queries import instant
-from jobs.transitions.outcomes import check_token, need_active, need_lease, need_session
+from jobs.transitions.guards import check_token, need_active, need_lease, need_session
 from jobs.transitions.work import lock
 
 

@@ -19,8 +19,9 @@ from django.db import transaction
 
 from agents.entry import Caller, Entry, enter
 from governance import audit, outbox, sql
+from governance.clock import READ_CLOCK
 from governance.digests import canonical
-from governance.errors import InvalidArgument, NotFound, WrongOwner
+from governance.errors import NotFound, WrongOwner
 from governance.models import AuditEvent, Fact
 from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
@@ -97,7 +98,6 @@ READ_ATTEMPTS = (
     " JOIN jobs_attempt p ON p.job_id = j.id AND p.number IN (j.attempt, q.number)"
     " LEFT JOIN agents_session s ON s.id = p.session_id"
 )
-READ_CLOCK = "SELECT clock_timestamp() AS now"
 DROP_LEASES = "DELETE FROM jobs_lease WHERE job_id = ANY(%s::bigint[])"
 END_ESCALATIONS = (
     "UPDATE jobs_escalation SET resolution = 'ended', resolved_at = %s, resolved_by = %s,"
@@ -422,16 +422,6 @@ def from_row(row: sql.Row) -> Held:
         type=sql.build(JobType, row, "y"),
         owner=row["owner"],
     )
-
-
-def need_reason(reason: str) -> str:
-    """Return the reason, stripped.
-
-    :raises InvalidArgument: a person acts without saying why.
-    """
-    if not reason.strip():
-        raise InvalidArgument("A reason is required.")
-    return reason.strip()
 
 
 def digest(**content: Any) -> str:

@@ -25,6 +25,7 @@ from governance.errors import (
     SelfApproval,
 )
 from governance.models import AuditEvent
+from governance.reasons import REASON_CHARS_MAX
 from jobs import transitions
 from jobs.models import Approval, Escalation, Job, RetryExtension, Review
 from tests.evidence import actions, refused
@@ -60,11 +61,12 @@ MOVES = sorted(every_move(Job()))
 
 @pytest.mark.parametrize("move", MOVES)
 class TestEveryAct:
-    def test_needs_a_reason(self, make_job: Any, move: str) -> None:
+    @pytest.mark.parametrize("reason", ["  ", "x" * (REASON_CHARS_MAX + 1)])
+    def test_needs_a_reason_that_can_be_read(self, make_job: Any, move: str, reason: str) -> None:
         job = make_job()
 
         with refused(InvalidArgument, job):
-            every_move(job)[move](reason="  ")
+            every_move(job)[move](reason=reason)
 
     def test_is_refused_when_the_job_has_moved_on(self, make_job: Any, move: str) -> None:
         job = make_job()
