@@ -243,6 +243,12 @@ class Job(ChainHead):
                 name="job_queue_wait_idx",
                 condition=Q(expires_if_not_started_at__isnull=False, state="queued", attempt=0),
             ),
+            # Approvals that run out while their job waits in the queue.
+            models.Index(
+                fields=["approval_valid_until"],
+                name="job_approval_idx",
+                condition=Q(approval_valid_until__isnull=False, state="queued"),
+            ),
             models.Index(fields=["state", "-id"], name="job_by_state_idx"),
             # The few that are paused, for the console's list.
             models.Index(fields=["-id"], name="job_paused_idx", condition=Q(paused=True)),
@@ -402,7 +408,10 @@ class Lease(models.Model):
 
 
 class Approval(models.Model):
-    """A person's decision on a held job, for one execution digest and until a time."""
+    """A decision on a job's execution, for one execution digest and until a time.
+
+    `expired` closes an approval whose `valid_until` has passed; a claim or the sweeper writes it.
+    """
 
     class Decision(models.TextChoices):
         APPROVED = "approved"
@@ -424,6 +433,10 @@ class Approval(models.Model):
             models.CheckConstraint(
                 condition=~Q(decision="approved") | Q(valid_until__gt=F("decided_at")),
                 name="approval_is_valid_until",
+            ),
+            models.CheckConstraint(
+                condition=~Q(decision="expired") | Q(valid_until__lte=F("decided_at")),
+                name="approval_expires_after_its_end",
             ),
         ]
 

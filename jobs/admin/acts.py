@@ -99,7 +99,7 @@ def in_states(*states: str, unpaused: bool | None = None) -> Fits:
 def _by_another(job: Job, actor: str) -> str:
     if job.state != State.HELD:
         return f"it is {job.get_state_display().lower()}"
-    if actor in {job.submitted_by, job.requested_by, job.asked_again_by}:
+    if transitions.decisions.asked_for(job, actor=actor):
         return "you asked for it yourself"
     return ""
 

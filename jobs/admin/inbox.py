@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
+from django.db.models import OuterRef, Subquery
+from django.db.models.functions import JSONObject
 from django.urls import reverse
 
 from governance.console.registry import (
@@ -13,7 +16,8 @@ from governance.console.registry import (
     add_inbox_kind,
     inbox_counters,
 )
-from jobs.models import Escalation, Job
+from governance.console.wording import stamp
+from jobs.models import Approval, Escalation, Job
 from jobs.waiting import count_waiting, unresolved, waiting
 
 State = Job.State
@@ -23,11 +27,25 @@ SHOWN = (
 )  # fmt: skip
 
 
+#: Read with the held jobs themselves: the inbox must not need a query more for it.
+LAST_APPROVAL = Subquery(
+    Approval.objects.filter(job=OuterRef("pk"))
+    .order_by("-id")
+    .values(
+        said=JSONObject(
+            decision="decision", decided_by="decided_by", reason="reason", valid_until="valid_until"
+        )
+    )[:1]
+)
+
+
 def _kind(*, name: str, title: str, position: int, empty: str, permission: str) -> InboxKind:
     state = KINDS[name]
 
     def rows(limit: int) -> Iterator[Waiting]:
         jobs = waiting(state).select_related("task", "agent", "job_type")
+        if state == State.HELD:
+            jobs = jobs.annotate(last_approval=LAST_APPROVAL)
         found = list(jobs.only(*SHOWN)[:limit])
         reasons = _reasons(found) if state == State.ESCALATED else {}
         for job in found:
@@ -50,6 +68,8 @@ def _kind(*, name: str, title: str, position: int, empty: str, permission: str) 
 
 
 def _note(job: Job) -> str:
+    if last := getattr(job, "last_approval", None):
+        return _approval_words(last)
     asked = job.asked_again_by or job.submitted_by
     return f"attempt {job.attempt} of {job.max_attempts}, asked by {asked}"
 
@@ -60,6 +80,15 @@ def _reasons(jobs: list[Job]) -> dict[int, str]:
     return {
         row.job_id: f"{row.raised_by}: {row.reason[:160]}" for row in opened.order_by("raised_at")
     }
+
+
+def _approval_words(last: dict[str, str]) -> str:
+    """Say what became of the approval that a held job had before."""
+    if last["decision"] == Approval.Decision.EXPIRED:
+        return f"approval expired {stamp(datetime.fromisoformat(last['valid_until']))}"
+    if last["decision"] == Approval.Decision.APPROVED:
+        return f"approved before by {last['decided_by']}; to be approved anew"
+    return f"approval {last['decision']} by {last['decided_by']}: {last['reason'][:160]}"
 
 
 def count() -> dict[str, int]:

@@ -54,8 +54,10 @@ def load_head(*, job: Job) -> dict[str, Any]:
     """Return what the head of the page shows: the part that is live."""
     now = clock.now()
     lease = Lease.objects.filter(job=job).first()
+    decided = job.approvals.order_by("-id").first() if job.execution_approval_required else None
     return {
         "job": job,
+        "decided": decided,
         "as_of": now,
         "lease": lease,
         "lease_seconds_left": (lease.expires_at - now).total_seconds() if lease else None,

@@ -23,6 +23,7 @@ from governance.errors import (
 )
 from jobs.models import Attempt, Lease
 from jobs.queries import instant, lease_view
+from jobs.transitions.decisions import approval_expired, end_approval
 from jobs.transitions.work import (
     JOIN_TASK,
     READ_ATTEMPTS,
@@ -66,6 +67,14 @@ CLAIMABLE = (
     + JOIN_TASK
     + " ORDER BY j.priority DESC, j.available_at, j.id"
 )
+# The same again, past what the first walk has met: in place of jobs that it had to put on hold.
+CLAIMABLE_BESIDE = CLAIMABLE.replace(
+    "AND NOT c.paused",
+    "AND NOT c.paused AND c.id <> ALL(%(met)s::bigint[])"
+    " AND (NOT c.execution_approval_required OR c.approval_valid_until > statement_timestamp())",
+    1,
+)
+EXPIRED_BEFORE_CLAIM = "The approval had expired before the job was claimed."
 READ_REWORK = (
     "SELECT DISTINCT ON (r.job_id) r.job_id, r.reason, r.decided_by, r.attempt FROM jobs_review r"
     " JOIN jobs_job j ON j.id = r.job_id"
@@ -107,8 +116,8 @@ def claim(
         return _already_running(work, held, caller, runtime)
     _check_claimable(work, held)
     check_admission(caller)
-    if _approval_expired(work, held):
-        _hold_again(work, held, actor=caller.actor)
+    if approval_expired(work, held):
+        end_approval(work, held, actor=caller.actor, reason=EXPIRED_BEFORE_CLAIM)
         work.save()
         return ApprovalRequired("The approval has expired; the job is held again.")
     _grant(work, held, lease_seconds=lease_seconds, runtime=runtime, key=key)
@@ -130,38 +139,52 @@ def claim_next(
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
     Returns an empty list when there is nothing to do. Jobs whose approval has expired are put
-    back on hold on the way.
+    back on hold on the way, and others are looked for in their place.
 
     :param limit: 1 to 100.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
     """
-    find = sql.Statement(
-        CLAIMABLE,
-        {
-            "agent_id": entry.principal.id,
-            "types": task_types or None,
-            "limit": min(limit, CLAIM_LIMIT_MAX),
-        },
-    )
+    asked = {
+        "agent_id": entry.principal.id,
+        "types": task_types or None,
+        "limit": min(limit, CLAIM_LIMIT_MAX),
+    }
     caller, [rows, [clock]] = enter(
-        entry, also=(find, sql.Statement(READ_CLOCK)), make_session=True
+        entry,
+        also=(sql.Statement(CLAIMABLE, asked), sql.Statement(READ_CLOCK)),
+        make_session=True,
     )
     check_admission(caller)
     work = Work(clock["now"], caller)
-    for row in rows:
-        held = from_row(row)
-        work.held[held.job.task_id] = held
-    _read_attempts([held for held in work.held.values() if held.job.attempt])
-    granted = []
-    for held in work.held.values():
-        if _approval_expired(work, held):
-            _hold_again(work, held, actor=caller.actor)
-            continue
+    granted = _meet(work, rows)
+    if missing := len(rows) - len(granted):
+        met = [held.job.pk for held in work.held.values()]
+        beside = asked | {"limit": missing, "met": met}
+        [rows, [clock]] = sql.together(
+            sql.Statement(CLAIMABLE_BESIDE, beside), sql.Statement(READ_CLOCK)
+        )
+        work.now = clock["now"]
+        granted += _meet(work, rows)
+    _read_attempts([held for held in granted if held.job.attempt])
+    for held in granted:
         _grant(work, held, lease_seconds=lease_seconds, runtime=runtime, key=key)
-        granted.append(held)
     reworks = _reworks(granted)
     work.save()
     return [Outcome("claimed", held.view(), extra=_extra(work, held, reworks)) for held in granted]
+
+
+def _meet(work: Work, rows: list[sql.Row]) -> list[Held]:
+    """Return the jobs of the rows that may be granted; put those without an approval on hold."""
+    fit = []
+    for row in rows:
+        held = from_row(row)
+        work.held[held.job.task_id] = held
+        if approval_expired(work, held):
+            assert work.caller is not None
+            end_approval(work, held, actor=work.caller.actor, reason=EXPIRED_BEFORE_CLAIM)
+        else:
+            fit.append(held)
+    return fit
 
 
 def check_admission(caller: Caller) -> None:
@@ -236,24 +259,6 @@ def _over(work: Work, held: Held) -> bool:
     job = held.job
     ends = [job.deadline_at] if job.attempt else [job.deadline_at, job.expires_if_not_started_at]
     return any(end is not None and end <= work.now for end in ends)
-
-
-def _approval_expired(work: Work, held: Held) -> bool:
-    job = held.job
-    if not job.execution_approval_required:
-        return False
-    return job.approval_valid_until is None or job.approval_valid_until <= work.now
-
-
-def _hold_again(work: Work, held: Held, *, actor: str) -> None:
-    held.job.approval_valid_until = None
-    work.move(
-        held,
-        State.HELD,
-        action="job.held",
-        actor=actor,
-        reason="The approval had expired before the job was claimed.",
-    )
 
 
 def _grant(

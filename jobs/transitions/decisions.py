@@ -15,9 +15,12 @@ from governance.errors import (
     SelfApproval,
 )
 from governance.reasons import required
-from jobs.models import Approval, Escalation, RetryExtension, Review
+from jobs.models import Approval, Escalation, Job, RetryExtension, Review
 from jobs.transitions.work import Held, Outcome, State, Work, lock
 
+#: Who a person is, whichever door they came by: `user:anna` at the console, `command:anna` at a
+#: shell. The function `jobs_person` of the database holds the same list.
+PERSONS = ("user", "command")
 EXTENDABLE = frozenset(
     {State.HELD, State.QUEUED, State.ACTIVE, State.REVIEW_REQUIRED, State.NEEDS_REWORK,
      State.ESCALATED}
@@ -279,9 +282,49 @@ def _need_resolved(held: Held) -> None:
         )
 
 
+def person(actor: str) -> str:
+    """Return who acts, without the door: the same for `user:anna`, `command:anna` and `anna`."""
+    door, _, name = actor.partition(":")
+    return name if door in PERSONS else actor
+
+
+def asked_for(job: Job, *, actor: str) -> bool:
+    """Whether the actor is who submitted the job, answers for its submitter, or asked again."""
+    asked = {person(name) for name in (job.submitted_by, job.requested_by, job.asked_again_by)}
+    return person(actor) in asked
+
+
+def end_approval(work: Work, held: Held, *, actor: str, reason: str) -> None:
+    """Close the approval of a queued job that has run out: the job is held again."""
+    _note_expiry(work, held, actor=actor, reason=reason)
+    work.move(
+        held,
+        State.HELD,
+        action="job.approval_expired",
+        actor=actor,
+        reason=reason,
+        details={"execution_digest": held.task.execution_digest},
+    )
+
+
+def approval_expired(work: Work, held: Held) -> bool:
+    """Whether the job needs an approval and has none that holds now."""
+    until = held.job.approval_valid_until
+    return held.job.execution_approval_required and (until is None or until <= work.now)
+
+
+def _note_expiry(work: Work, held: Held, *, actor: str, reason: str) -> None:
+    """Write that the approval has run out, where there was one."""
+    if held.job.approval_valid_until is None:
+        return
+    expired = _decision(work, held, Approval.Decision.EXPIRED, actor, reason)
+    expired.valid_until = held.job.approval_valid_until
+    work.add(expired)
+    held.job.approval_valid_until = None
+
+
 def _refuse_self(held: Held, actor: str) -> None:
-    job = held.job
-    if actor in {job.submitted_by, job.requested_by, job.asked_again_by}:
+    if asked_for(held.job, actor=actor):
         raise SelfApproval()
 
 
@@ -322,8 +365,12 @@ def _requeue(work: Work, held: Held, actor: str, reason: str, action: str = "job
     """Queue the job again; one of high risk is held, for it needs a new approval."""
     job = held.job
     job.available_at = work.now
-    unapproved = job.execution_approval_required and job.approval_valid_until is None
-    if job.risk_tier == "high" or unapproved:
+    if approval_expired(work, held):
+        _note_expiry(
+            work, held, actor=actor, reason="The approval had expired when the job was sent back."
+        )
+        work.move(held, State.HELD, action=action, actor=actor, reason=reason)
+    elif job.risk_tier == "high":
         job.approval_valid_until = None
         work.move(held, State.HELD, action=action, actor=actor, reason=reason)
     else:

@@ -16,6 +16,7 @@ from agents.transitions.admission import end_drains
 from governance import sql
 from governance.errors import DomainError
 from jobs.models import Attempt
+from jobs.transitions.decisions import approval_expired, end_approval
 from jobs.transitions.outcomes import after_lost_attempt
 from jobs.transitions.work import Held, State, Work, lock
 
@@ -25,7 +26,7 @@ ACTOR = "system:sweeper"
 SWEEP_LIMIT = 500
 
 # No lock. Scans the live leases only (there is no index on the expiry, see Lease), and the
-# partial indexes attempt_deadline_idx, job_deadline_idx and job_queue_wait_idx.
+# partial indexes attempt_deadline_idx, job_deadline_idx, job_queue_wait_idx and job_approval_idx.
 DUE = """
 (SELECT j.task_id FROM jobs_lease l JOIN jobs_job j ON j.id = l.job_id
    JOIN agents_session s ON s.id = l.session_id
@@ -43,6 +44,11 @@ UNION
   WHERE expires_if_not_started_at <= statement_timestamp()
     AND expires_if_not_started_at IS NOT NULL AND state = 'queued' AND attempt = 0
   ORDER BY expires_if_not_started_at LIMIT %(limit)s)
+UNION
+(SELECT task_id FROM jobs_job
+  WHERE approval_valid_until <= statement_timestamp() AND approval_valid_until IS NOT NULL
+    AND state = 'queued'
+  ORDER BY approval_valid_until LIMIT %(limit)s)
 """
 READ_SESSION = "SELECT state FROM agents_session WHERE id = %s"
 
@@ -94,7 +100,7 @@ def end_if_due(*, task_id: str) -> str | None:
     """End what has run out on one job and return what it was; None when nothing has.
 
     Of several that have, the first of: the job's deadline, the attempt's deadline, the session's
-    supersession, the lease, the queue wait.
+    supersession, the lease, the queue wait, the approval.
     """
     work = lock([task_id], if_free=True)
     held = work.held.get(task_id)
@@ -130,6 +136,14 @@ def end_if_due(*, task_id: str) -> str | None:
             action="job.expired",
             actor=ACTOR,
             reason="The job was not started in time.",
+        )
+    elif job.state == State.QUEUED and approval_expired(work, held):
+        ended = "approval"
+        end_approval(
+            work,
+            held,
+            actor=ACTOR,
+            reason="The approval expired while the job waited in the queue.",
         )
     work.save()
     return ended

@@ -24,6 +24,7 @@ from jobs import transitions
 from jobs.models import Approval, Job, RetryExtension
 from tests import console
 from tests.console import token_in
+from tests.work import ANNA, pass_time
 
 LIST = "admin:jobs_job_changelist"
 QUERIES_MAX = 12
@@ -266,6 +267,38 @@ def test_nobody_approves_what_they_asked_to_be_tried_again(as_: Any, make_job: A
     assert job.state == "held"
     assert BulkItem.objects.get().outcome == "failed"
     assert "SELF_APPROVAL" in BulkItem.objects.get().detail
+
+
+def test_expired_rejected_and_withdrawn_are_three_different_things(as_: Any, make_job: Any) -> None:
+    client, jobs = as_("approver"), {}
+    for end in ("expired", "rejected", "withdrawn", "new"):
+        jobs[end] = make_job(execution_approval_required=True, title=f"The {end} one")
+    for end in ("expired", "withdrawn"):
+        transitions.approve(task_id=jobs[end].task_id, actor="user:bert", reason="fine")
+    pass_time(jobs["expired"], "approval_valid_until")
+    transitions.sweep()
+    transitions.withdraw_approval(task_id=jobs["withdrawn"].task_id, **ANNA)
+    transitions.reject(task_id=jobs["rejected"].task_id, **ANNA)
+
+    inbox = client.get(reverse("admin:console_inbox")).content.decode()
+    heads = {
+        end: client.get(reverse("admin:jobs_job_live", args=(job.pk,))).content.decode()
+        for end, job in jobs.items()
+    }
+    pages = {
+        end: client.get(reverse("admin:jobs_job_change", args=(job.pk,))).content.decode()
+        for end, job in jobs.items()
+    }
+
+    assert inbox.count("approval expired 2") == 1
+    assert f"approval withdrawn by user:anna: {ANNA['reason']}" in inbox
+    assert "The rejected one" not in inbox
+    assert "attempt 0 of 3, asked by submitter:ops" in inbox
+    for end in ("expired", "rejected", "withdrawn"):
+        assert f"state-{end}" in heads[end]
+        assert f"state-{end}" in pages[end]
+    assert "not given yet" in heads["new"]
+    assert "approved until" not in "".join(heads.values())
 
 
 def test_a_failed_job_is_sent_back_with_an_extension_by_one_form(as_: Any, failed: Any) -> None:

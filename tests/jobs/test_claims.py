@@ -33,7 +33,7 @@ from governance.errors import (
     WrongOwner,
 )
 from jobs import transitions
-from jobs.models import Attempt, Job, Lease
+from jobs.models import Approval, Attempt, Job, Lease
 from jobs.transitions.claims import CLAIMABLE
 from tests.evidence import actions, facts, refused, untouched
 from tests.work import ANNA, Running, make_available, pass_time, trips
@@ -503,7 +503,21 @@ class TestClaimNext:
         expired.refresh_from_db()
         assert [a.job["task_id"] for a in answers] == [fine.task_id]
         assert (expired.state, expired.attempt) == ("held", 0)
-        assert actions(expired)[-1] == "job.held"
+        assert actions(expired)[-1] == "job.approval_expired"
+
+    def test_spends_its_limit_on_jobs_that_it_may_grant(self, make_job: Any, worker: Entry) -> None:
+        expired = [make_job(execution_approval_required=True) for _ in range(2)]
+        fine = [make_job(), make_job(), make_job()]
+        for job in expired:
+            transitions.approve(task_id=job.task_id, **ANNA)
+            pass_time(job, "approval_valid_until")
+            Job.objects.filter(pk=job.pk).update(available_at=job.created_at)
+
+        answers = transitions.claim_next(entry=worker, limit=2)
+
+        assert [a.job["task_id"] for a in answers] == [job.task_id for job in fine[:2]]
+        states = Job.objects.filter(pk__in=[job.pk for job in expired]).values_list("state")
+        assert list(states) == [("held",), ("held",)]
 
     def test_hands_on_progress_and_rework_too(self, running: Any, worker: Entry, fail: Any) -> None:
         held = running()
@@ -564,6 +578,26 @@ class TestAnApproval:
         assert type(answer) is ApprovalRequired
         assert (job.state, job.attempt, job.approval_valid_until) == ("held", 0, None)
         assert not Attempt.objects.filter(job=job).exists()
+        approved, expired = Approval.objects.filter(job=job).order_by("id")
+        assert (expired.decision, expired.decided_by) == ("expired", "agent:hermes")
+        assert expired.execution_digest == approved.execution_digest
+        assert expired.valid_until <= expired.decided_at < approved.valid_until
+        assert actions(job)[-1] == "job.approval_expired"
+
+    def test_that_has_expired_costs_no_further_round_trip(
+        self, make_job: Any, hermes_token: str
+    ) -> None:
+        entry = Entry(identify(token=hermes_token), "worker-1")
+        job = make_job(execution_approval_required=True)
+        transitions.claim(entry=entry, task_id=make_job().task_id, owner="hermes")
+        transitions.approve(task_id=job.task_id, **ANNA)
+        pass_time(job, "approval_valid_until")
+
+        with CaptureQueriesContext(connection) as queries:
+            identify(token=hermes_token)
+            transitions.claim(entry=entry, task_id=job.task_id, owner="hermes")
+
+        assert trips(queries) <= ROUND_TRIPS_MAX
 
     def test_covers_the_automatic_retries_until_it_ends(
         self, make_job: Any, claim: Any, fail: Any

@@ -200,6 +200,39 @@ class TestAnApproval:
         with refused(InvalidTransition, job):
             transitions.approve(task_id=job.task_id, **BERT)
 
+    def test_that_has_run_out_is_closed_when_the_job_is_sent_back(
+        self, make_job: Any, claim: Any, fail: Any
+    ) -> None:
+        job = make_job(execution_approval_required=True)
+        transitions.approve(task_id=job.task_id, **BERT)
+        fail(claim(job), retryable=False)
+        pass_time(job, "approval_valid_until")
+
+        transitions.rework(task_id=job.task_id, **ANNA)
+
+        job.refresh_from_db()
+        decisions = list(Approval.objects.filter(job=job).order_by("id"))
+        assert (job.state, job.approval_valid_until) == ("held", None)
+        assert [row.decision for row in decisions] == ["approved", "expired"]
+        assert decisions[1].valid_until < decisions[1].decided_at
+        assert actions(job)[-2:] == ["job.sent_back", "job.requeued"]
+
+    def test_that_still_holds_is_not_written_off(self, make_job: Any) -> None:
+        job = make_job(execution_approval_required=True)
+        now = clock.now()
+
+        with pytest.raises(IntegrityError, match="approval_expires_after_its_end"):
+            with transaction.atomic():
+                Approval.objects.create(
+                    job=job,
+                    execution_digest=job.task.execution_digest,
+                    decision="expired",
+                    decided_by="system:sweeper",
+                    decided_at=now,
+                    reason="Too early.",
+                    valid_until=now + timedelta(hours=1),
+                )
+
 
 class TestTwoPersons:
     @pytest.fixture
@@ -230,7 +263,7 @@ class TestTwoPersons:
 
         return make
 
-    @pytest.mark.parametrize("actor", ["submitter:ops", "user:anna"])
+    @pytest.mark.parametrize("actor", ["submitter:ops", "user:anna", "command:anna", "anna"])
     def test_who_submitted_or_answers_for_it_cannot_approve(self, of_anna: Any, actor: str) -> None:
         job = of_anna()
 
@@ -259,7 +292,27 @@ class TestTwoPersons:
             transitions.approve(task_id=job.task_id, **ANNA)
         assert transitions.approve(task_id=job.task_id, **BERT).job["state"] == "queued"
 
-    @pytest.mark.parametrize("actor", ["submitter:ops", "user:anna", "user:bert"])
+    @pytest.mark.parametrize("asked", ["user:anna", "command:anna"])
+    @pytest.mark.parametrize("approves", ["user:anna", "command:anna"])
+    def test_a_person_is_the_same_at_the_console_and_at_a_shell(
+        self, high_risk: Any, asked: str, approves: str
+    ) -> None:
+        job = high_risk()
+        Job.objects.filter(pk=job.pk).update(asked_again_by=asked)
+
+        with refused(SelfApproval, job):
+            transitions.approve(task_id=job.task_id, actor=approves, reason="Mine.")
+
+    def test_a_system_is_not_the_person_of_the_same_name(self, high_risk: Any) -> None:
+        job = high_risk()
+
+        answer = transitions.approve(task_id=job.task_id, actor="user:ops", reason="Not mine.")
+
+        assert (job.submitted_by, answer.job["state"]) == ("submitter:ops", "queued")
+
+    @pytest.mark.parametrize(
+        "actor", ["submitter:ops", "user:anna", "command:anna", "user:bert", "command:bert"]
+    )
     def test_the_database_refuses_the_approval_as_well(self, of_anna: Any, actor: str) -> None:
         job = of_anna()
         Job.objects.filter(pk=job.pk).update(asked_again_by="user:bert")

@@ -14,7 +14,7 @@ from agents.principals import Principal
 from governance import clock
 from governance.errors import StaleFencingToken
 from jobs import transitions
-from jobs.models import Attempt, Escalation, Job, Lease
+from jobs.models import Approval, Attempt, Escalation, Job, Lease
 from tests.evidence import actions, is_refusal, untouched
 from tests.work import ANNA, expire_lease, pass_attempt_deadline, pass_time
 
@@ -219,3 +219,50 @@ class TestASweep:
         expire_lease(held.job)
 
         assert transitions.sweep().ended == {"lease_expired": 1}
+
+
+class TestAnApprovalThatRunsOut:
+    @pytest.fixture
+    def waits(self, make_job: Any) -> Job:
+        job: Job = make_job(execution_approval_required=True)
+        transitions.approve(task_id=job.task_id, **ANNA)
+        return job
+
+    @pytest.mark.parametrize("paused", [False, True])
+    def test_while_the_job_waits_puts_it_back_on_hold(self, waits: Job, paused: bool) -> None:
+        pass_time(waits, "approval_valid_until")
+        Job.objects.filter(pk=waits.pk).update(paused=paused)
+
+        report = transitions.sweep()
+
+        waits.refresh_from_db()
+        expired = Approval.objects.get(job=waits, decision="expired")
+        assert report.ended == {"approval": 1}
+        assert (waits.state, waits.approval_valid_until, waits.paused) == ("held", None, paused)
+        assert (expired.decided_by, expired.reason) == (
+            "system:sweeper",
+            "The approval expired while the job waited in the queue.",
+        )
+        assert actions(waits)[-1] == "job.approval_expired"
+        assert transitions.sweep().total == 0
+
+    def test_later_leaves_the_job_in_the_queue(self, waits: Job) -> None:
+        with untouched(waits):
+            assert transitions.sweep().total == 0
+
+    def test_while_the_job_runs_ends_nothing(self, waits: Job, claim: Any) -> None:
+        claim(waits)
+        pass_time(waits, "approval_valid_until")
+
+        with untouched(waits):
+            assert transitions.sweep().total == 0
+
+    def test_is_found_by_an_index(self, world: None) -> None:
+        from jobs.transitions.sweeping import DUE
+
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute("EXPLAIN " + DUE, {"limit": 500})
+            plan = "\n".join(row[0] for row in cursor.fetchall())
+
+        assert "job_approval_idx" in plan
