@@ -7,6 +7,7 @@ then is anything looked up.  Every failure is a problem (RFC 9457) of `governanc
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -69,13 +70,19 @@ PROTOCOL_MAX = (1, 0)
 
 PROBLEM_TYPE = "application/problem+json"
 JSON_TYPE = "application/json"
-API_PATHS = ("/v1/", "/.well-known/fencepost/")
+#: Where all failures are problems; `/objects/` is for machines as well.
+API_PATHS = ("/v1/", "/.well-known/fencepost/", "/objects/")
 #: SQLSTATE of `statement_timeout`: the statement, and with it the transaction, did nothing.
 QUERY_CANCELED = "57014"
 #: 503 without a known end says so.
 RETRY_AFTER_SECONDS = 1
 
-_ETAG = re.compile(r'"?r?(\d{1,16})"?', re.ASCII)
+#: A revision, also as older clients send it: without quotes, without the letter.
+_REVISION = re.compile(r'"r?(\d{1,16})"|r?(\d{1,16})', re.ASCII)
+#: RFC 9110, 8.8.3.
+_ENTITY_TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+#: What a cursor of ours says: how far from which key, in which direction.
+_CURSOR = re.compile(r"(?:o=\d{1,4}&)?(?:r=1&)?p=\d{1,18}", re.ASCII)
 #: W3C Trace Context, version 00.
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
 _VERSION = re.compile(r"(\d{1,4})(?:\.(\d{1,4}))?", re.ASCII)
@@ -126,10 +133,28 @@ class KeysetPage(CursorPagination):
     ordering = "-id"
 
     def decode_cursor(self, request: Request) -> Any:
-        try:
-            return super().decode_cursor(request)
-        except drf.NotFound:
-            raise InvalidArgument("The cursor is not one of this list.") from None
+        text = request.query_params.get(self.cursor_query_param)
+        if text is not None and not _is_cursor(text):
+            raise _bad_parameter("cursor", "not one that this list has given")
+        return super().decode_cursor(request)
+
+    def get_page_size(self, request: Request) -> int | None:
+        text = request.query_params.get(self.page_size_query_param)
+        if text is not None and not (text.isascii() and text.isdecimal() and int(text[:9])):
+            raise _bad_parameter("page_size", f"a whole number from 1 to {PAGE_SIZE_MAX}")
+        return super().get_page_size(request)
+
+
+def _is_cursor(text: str) -> bool:
+    try:
+        return _CURSOR.fullmatch(base64.b64decode(text, validate=True).decode()) is not None
+    except ValueError:
+        return False
+
+
+def _bad_parameter(name: str, wanted: str) -> InvalidArgument:
+    fault = FieldFault(f"/{name}", wanted)
+    return InvalidArgument("A query parameter is not valid.", errors=[fault])
 
 
 class WorkerView(APIView):
@@ -193,12 +218,19 @@ class WorkerView(APIView):
 
     @staticmethod
     def _check_query(request: Request, call: Call) -> None:
-        unknown = request.query_params.keys() - call.known_query
+        if not request.META.get("QUERY_STRING"):
+            return
+        asked = request.query_params
+        unknown = asked.keys() - call.known_query
         if unknown:
             faults = [
                 FieldFault("", f"unknown query parameter: {n[:100]}") for n in sorted(unknown)
             ]
             raise InvalidArgument("There are unknown query parameters.", errors=faults)
+        # One of two values would win silently.
+        if twice := [name for name, values in asked.lists() if len(values) > 1]:
+            faults = [FieldFault(f"/{name}", "given more than once") for name in sorted(twice)]
+            raise InvalidArgument("Query parameters are given once.", errors=faults)
 
     # --- reading ---------------------------------------------------------------------------
 
@@ -216,10 +248,7 @@ class WorkerView(APIView):
         request: HttpRequest = self.request._request
         call = self.call
         limit = BATCH_BYTES_MAX if call and call.batch_max else BODY_BYTES_MAX
-        # Read here and not by `request.body`, whose one bound is for forms.
-        raw = request.read(limit + 1) if _length(request) <= limit else b""
-        if len(raw) > limit or _length(request) > limit:
-            raise PayloadTooLarge(f"A body of this call has {limit} bytes at most.")
+        raw = _read(request, limit)
         if not raw:
             return {}
         if request.content_type != JSON_TYPE:
@@ -268,26 +297,29 @@ class WorkerView(APIView):
         return self._uuid_header("Fencepost-Session"), self._uuid_header("Fencepost-Epoch")
 
     def _uuid_header(self, name: str) -> UUID | None:
-        text = self.request.headers.get(name, "").strip()
-        if not text:
+        text = self.request.headers.get(name)
+        if text is None:
             return None
         try:
-            return UUID(text)
+            return UUID(text.strip())
         except ValueError:
             raise InvalidArgument(f"The header {name} is not a UUID.") from None
 
     def if_match(self) -> int | None:
         """Return the revision of `If-Match`; None without the header, or for `*`.
 
-        :raises PreconditionFailed: the header names something that no revision of ours is.
+        :raises InvalidArgument: the header is not one entity tag.
+        :raises PreconditionFailed: it is one that no revision of ours has.
         """
-        text = self.request.headers.get("If-Match", "").strip()
-        if text in ("", "*"):
+        text = self.request.headers.get("If-Match")
+        if text is None or text.strip() == "*":
             return None
-        found = _ETAG.fullmatch(text)
-        if found is None:
+        text = text.strip()
+        if found := _REVISION.fullmatch(text):
+            return int(found[1] or found[2])
+        if _ENTITY_TAG.fullmatch(text):
             raise PreconditionFailed("The entity tag in If-Match is not one of ours.")
-        return int(found[1])
+        raise InvalidArgument('If-Match takes one entity tag, such as "r7".')
 
     def filtered(self, queryset: Any) -> Any:
         """Return the queryset under the call's filters.
@@ -310,12 +342,14 @@ class WorkerView(APIView):
         :raises IdempotencyKeyRequired, IdempotencyKeyInvalid: none, or not a UUIDv7.
         :raises IdempotencyKeyExpired: it is older than the records.
         """
-        text = self.request.headers.get("Idempotency-Key", "").strip()
-        if not text:
+        text = self.request.headers.get("Idempotency-Key")
+        if text is None:
             if self.call is not None and self.call.key == "required":
                 raise IdempotencyKeyRequired()
             return None
-        # A structured field string has quotes, and most clients send none.
+        # A structured field string has quotes, and most clients send none. Several keys are joined
+        # to what is no UUID, and an empty one is a key that somebody meant to send.
+        text = text.strip()
         if len(text) > 1 and text[0] == text[-1] == '"':
             text = text[1:-1]
         try:
@@ -403,11 +437,28 @@ def _item(shape: type[Shape], data: Any) -> dict[str, Any] | InvalidArgument:
         return fault
 
 
-def _length(request: HttpRequest) -> int:
+def _read(request: HttpRequest, limit: int) -> bytes:
+    """Return the bytes of the body.
+
+    Read here and not by `request.body`, whose one bound is for forms, and which knows no body
+    without a Content-Length.
+    """
     try:
-        return int(request.META.get("CONTENT_LENGTH") or 0)
+        length = int(request.META.get("CONTENT_LENGTH") or 0)
     except ValueError:
         raise InvalidArgument("The Content-Length is not a number.") from None
+    chunked = "HTTP_TRANSFER_ENCODING" in request.META and not length
+    raw = b""
+    if chunked and request.META.get("wsgi.input_terminated"):
+        try:
+            raw = request.META["wsgi.input"].read(limit + 1)
+        except OSError:
+            raise InvalidArgument("The body broke off, or its chunks are malformed.") from None
+    elif 0 < length <= limit:
+        raw = request.read(length)
+    if max(length, len(raw)) > limit:
+        raise PayloadTooLarge(f"A body of this call has {limit} bytes at most.")
+    return raw
 
 
 def etag(revision: int) -> str:
@@ -523,12 +574,12 @@ _BY_STATUS: dict[int, type[DomainError]] = {
 }
 
 
-def problem_for_status(status: int) -> HttpResponse:
+def problem_for_status(status: int, detail: str = "") -> HttpResponse:
     """Return the problem for an error answer that did not come from a view of the API."""
     kind = _BY_STATUS.get(status, Internal if status >= 500 else InvalidArgument)
-    return problem(kind())
+    return problem(kind(detail))
 
 
 def is_api_path(path: str) -> bool:
     """Return whether the path belongs to the API, where all failures are problems."""
-    return path.startswith(API_PATHS)
+    return path.startswith(API_PATHS) or path == "/v1"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from uuid_utils.compat import uuid7
 
@@ -13,6 +14,11 @@ from governance.api import PROBLEM_TYPE, is_api_path, problem_for_status
 
 #: What a caller may name its request: short, and harmless in logs and headers.
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}", re.ASCII)
+
+HOST_UNKNOWN = (
+    "The Host header names no address of this service; its operator lists them in FENCEPOST_URL "
+    "and FENCEPOST_ALLOWED_HOSTS."
+)
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
@@ -56,8 +62,19 @@ class ApiProblems:
             return response
         if response.get("Content-Type", "").startswith(PROBLEM_TYPE):
             return response
-        problem = problem_for_status(response.status_code)
+        problem = problem_for_status(response.status_code, _why(request, response))
         for name, value in response.items():
             if not problem.has_header(name) and not name.startswith("Content-"):
                 problem[name] = value
+        problem["Content-Length"] = str(len(problem.content))
         return problem
+
+
+def _why(request: HttpRequest, response: HttpResponse) -> str:
+    """Return what Django's answer leaves out."""
+    if response.status_code == 400:
+        try:
+            request.get_host()
+        except DisallowedHost:
+            return HOST_UNKNOWN
+    return ""

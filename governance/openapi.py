@@ -126,7 +126,10 @@ class ProblemSchema(AutoSchema):
             parameters += [
                 _parameter("cursor", OpenApiParameter.QUERY, "From `next` or `previous`."),
                 _parameter(
-                    "page_size", OpenApiParameter.QUERY, "At most 200.", {"type": "integer"}
+                    "page_size",
+                    OpenApiParameter.QUERY,
+                    "50 by default; above 200 it is 200.",
+                    {"type": "integer", "minimum": 1},
                 ),
             ]
         return parameters

@@ -262,7 +262,11 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Fencepost",
-    "DESCRIPTION": "Governed job control plane for AI-agent workers: the worker API.",
+    "DESCRIPTION": (
+        "Governed job control plane for AI-agent workers: the worker API. Requests and answers are "
+        "JSON whatever `Accept` says, failures `application/problem+json`. Unknown members and "
+        "query parameters are refused, and so is a parameter that is given twice."
+    ),
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SCHEMA_PATH_PREFIX": "/v1",

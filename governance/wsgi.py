@@ -6,10 +6,13 @@ from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 
 from governance.client_certificates import ClientCertificates
+from governance.unread_bodies import UnreadBodies
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "governance.settings")
-application = ClientCertificates(
-    get_wsgi_application(),
-    header=settings.CLIENT_CERTIFICATE_HEADER,
-    proxies=settings.TRUSTED_PROXIES,
+application = UnreadBodies(
+    ClientCertificates(
+        get_wsgi_application(),
+        header=settings.CLIENT_CERTIFICATE_HEADER,
+        proxies=settings.TRUSTED_PROXIES,
+    )
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -44,6 +45,7 @@ REPETITIONS = frozenset({"already_recorded", "already_running", "already_complet
 # Locks: the job; after the advisory lock of its agent, before the move that locks it again.
 LOCK_REVISION = "SELECT agent_id, revision FROM jobs_job WHERE task_id = %s FOR NO KEY UPDATE"
 
+_DECIMAL = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 #: What says that a write is one of the attempt's holder.
 AUTHORITY = ("attempt", "fencing_token")
 
@@ -576,8 +578,8 @@ class Skills(WorkerView):
             agent_id=self.principal.id,
             task_type=asked.get("task_type", ""),
             context_type=asked.get("context_type", ""),
-            min_confidence=number(asked.get("min_confidence", "0"), "min_confidence", 0, 1),
-            limit=int(number(asked.get("limit", str(SKILLS_PAGE)), "limit", 1, skills.SKILLS_MAX)),
+            min_confidence=number(asked, "min_confidence", 0, least=0, most=1),
+            limit=int(number(asked, "limit", SKILLS_PAGE, least=1, most=skills.SKILLS_MAX)),
         )
         return respond(Answer(200, {"skills": found}))
 
@@ -736,18 +738,18 @@ def authorized(item: dict[str, Any] | InvalidArgument) -> dict[str, Any] | Domai
     return item
 
 
-def number(text: str, name: str, least: float, most: float) -> float:
+def number(asked: Mapping[str, str], name: str, default: float, least: float, most: float) -> float:
     """Return a number of the query string.
 
     :raises InvalidArgument: it is none, or outside of its range.
     """
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not least <= value <= most:
-        raise InvalidArgument(f"{name} is a number from {least} to {most}.")
-    return value
+    text = asked.get(name)
+    if text is None:
+        return default
+    if _DECIMAL.fullmatch(text) and least <= (value := float(text)) <= most:
+        return value
+    fault = FieldFault(f"/{name}", f"a number from {least} to {most}")
+    raise InvalidArgument("A query parameter is not valid.", errors=[fault])
 
 
 def release_connection() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
 import time
 from unittest import mock
+from urllib.parse import quote
 from uuid import UUID
 
 import pytest
@@ -65,6 +68,39 @@ def test_an_unknown_query_parameter_is_refused(ops):
     assert len(response.json()["errors"]) == 2
 
 
+def test_a_query_parameter_that_is_given_twice_is_refused(ops):
+    response = ops.get("/v1/jobs?state=queued&state=held&page_size=1")
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert response.json()["errors"] == [{"pointer": "/state", "detail": "given more than once"}]
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        *("", "AAAA", "no base64!", "\u00fc"),
+        *(
+            base64.b64encode(said).decode()
+            for said in (b"p=x", b"p=", b"r=1", b"o=1", b"r=2&p=1", b"p=1&p=2", b"p=-1")
+        ),
+        base64.b64encode(b"p=" + b"9" * 30).decode(),
+    ],
+)
+def test_a_cursor_that_no_page_has_given_is_refused(ops, cursor):
+    response = ops.get(f"/v1/jobs?cursor={quote(cursor)}")
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert [fault["pointer"] for fault in response.json()["errors"]] == ["/cursor"]
+
+
+@pytest.mark.parametrize("size", ["0", "-1", "many", "1.5", "", "1_0", "\u0663"])
+def test_a_page_size_is_a_whole_number(ops, size):
+    response = ops.get(f"/v1/jobs?page_size={quote(size)}")
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert [fault["pointer"] for fault in response.json()["errors"]] == ["/page_size"]
+
+
 @pytest.mark.parametrize(
     "raw",
     [
@@ -112,6 +148,10 @@ def test_a_body_above_the_limit_is_refused(ops):
     ("method", "path", "expected"),
     [
         ("get", "/v1/nothing", (404, "NOT_FOUND")),
+        ("get", "/v1", (404, "NOT_FOUND")),
+        ("post", "/v1/", (404, "NOT_FOUND")),
+        ("put", "/objects/none", (404, "NOT_FOUND")),
+        ("get", "/objects/", (404, "NOT_FOUND")),
         ("get", "/v1/jobs/", (404, "NOT_FOUND")),
         ("delete", "/v1/jobs", (405, "METHOD_NOT_ALLOWED")),
         ("patch", "/v1/jobs", (405, "METHOD_NOT_ALLOWED")),
@@ -128,10 +168,19 @@ def test_what_no_view_answers_is_a_problem_as_well(ops, method, path, expected):
         assert response["Allow"]
 
 
-def test_a_wrong_host_is_a_problem_as_well(ops):
-    response = Client(headers={"host": "evil.example"}).get("/v1/jobs")
+@pytest.mark.parametrize("path", ["/v1", "/v1/jobs", "/objects/none"])
+def test_a_wrong_host_is_a_problem_that_says_so(ops, path):
+    response = Client(headers={"host": "evil.example"}).get(path)
 
     assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert "Host header" in response.json()["detail"]
+    assert response["Content-Length"] == str(len(response.content))
+
+
+def test_what_a_client_accepts_changes_nothing(ops):
+    response = ops.get("/v1/jobs", Accept="application/xml")
+
+    assert (response.status_code, response["Content-Type"]) == (200, "application/json")
 
 
 @pytest.mark.parametrize("debug", [True, False])
@@ -223,6 +272,10 @@ def test_another_protocol_version_is_refused_with_the_supported_range(ops, versi
 @pytest.mark.parametrize(
     "key",
     [
+        "",
+        " ",
+        '""',
+        "01a2286c-cd7b-725c-bb7f-8ef4a77befac,01a2286c-cd7b-725c-bb7f-8ef4a77befac",
         "abc",
         '"',
         "da1ca891-6c07-4701-95d9-4f481c888bde",
@@ -234,6 +287,75 @@ def test_a_key_that_is_no_uuid_of_version_7_is_refused(ops, key):
 
     assert refused(response) == (400, "IDEMPOTENCY_KEY_INVALID")
     assert Job.objects.count() == 0
+
+
+def test_an_empty_session_is_not_the_same_as_none(hermes_token):
+    beat = {"leases": [{"task_id": "t", "attempt": 1, "fencing_token": 1}]}
+
+    response = Api(hermes_token).post("/v1/leases/heartbeat", beat, Fencepost_Session="")
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("tag", ["", "foo", '"r1', '"r1", "r2"', "r1,r1", 'w/"r1"', "1.0"])
+def test_a_malformed_entity_tag_is_refused(openclaw_token, make_job, tag):
+    job = make_job(task_type="rewrite")
+    path = f"/v1/jobs/{job.task_id}/claim"
+
+    response = Api(openclaw_token).post(path, {"worker_id": "w"}, If_Match=tag)
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+@pytest.mark.parametrize("tag", ['"r7"', "r7", "7", 'W/"r1"', '"another"'])
+def test_an_entity_tag_that_the_job_does_not_have_is_a_failed_precondition(
+    openclaw_token, make_job, tag
+):
+    job = make_job(task_type="rewrite")
+    path = f"/v1/jobs/{job.task_id}/claim"
+
+    response = Api(openclaw_token).post(path, {"worker_id": "w"}, If_Match=tag)
+
+    assert refused(response) == (412, "REVISION_MISMATCH")
+    job.refresh_from_db()
+    assert job.state == "queued"
+
+
+class _Chunks(io.BytesIO):
+    """A body without a length, as a server gives it: it ends, or breaks off."""
+
+    def __init__(self, content, *, broken=False):
+        super().__init__(content)
+        self.broken = broken
+
+    def read(self, *size):
+        if self.broken:
+            raise OSError("an invalid chunk")
+        return super().read(*size)
+
+
+def in_chunks(ops, stream):
+    return Client().generic(
+        "POST",
+        "/v1/jobs",
+        headers=ops.headers | {"Transfer-Encoding": "chunked"},
+        **{
+            "CONTENT_TYPE": "application/json",
+            "wsgi.input": stream,
+            "wsgi.input_terminated": True,
+        },
+    )
+
+
+def test_a_body_in_chunks_is_read_like_any_other(ops):
+    assert in_chunks(ops, _Chunks(json.dumps(TASK).encode())).status_code == 201
+    large = _Chunks(b'"' + b"x" * api.BODY_BYTES_MAX + b'"')
+    assert refused(in_chunks(ops, large)) == (413, "PAYLOAD_TOO_LARGE")
+    broken = in_chunks(ops, _Chunks(b"", broken=True))
+    assert refused(broken) == (400, "INVALID_ARGUMENT")
+    assert "chunks" in broken.json()["detail"]
 
 
 def test_a_key_that_is_older_than_the_records_is_never_executed(ops):

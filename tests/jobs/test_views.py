@@ -749,7 +749,10 @@ def test_skills_are_found_by_type_and_context_and_ordered_by_confidence(
     assert Api(openclaw_token).get("/v1/hermes/skills").json()["skills"] == []
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=x", "min_confidence=2", "min_confidence=nan"])
+@pytest.mark.parametrize(
+    "query",
+    ["limit=0", "limit=x", "limit=1_0", "limit=1e1", "min_confidence=2", "min_confidence=nan"],
+)
 def test_a_search_for_skills_has_its_bounds(worker, query):
     assert refused(worker.get(f"/v1/hermes/skills?{query}")) == (400, "INVALID_ARGUMENT")
 
