@@ -13,14 +13,17 @@ from django.urls import reverse
 from agents import guard, workload
 from agents.admin.pages import freshness_words
 from agents.models import Agent, MaintenanceInhibit, Session
+from agents.transitions import operators
 from governance.console.registry import (
     Banner,
+    ExportBook,
     InboxKind,
     Section,
     Waiting,
     add_banner_source,
     add_inbox_kind,
     add_section,
+    export_books,
     inbox_counters,
 )
 from governance.console.wording import stamp
@@ -90,6 +93,7 @@ def count() -> dict[str, int]:
 
 
 inbox_counters.append(count)
+export_books.append(ExportBook(begin=operators.begin_export, end=operators.end_export))
 add_inbox_kind(
     InboxKind(
         name="cells",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass
+from typing import Any
 
 from django.apps import apps
 from django.contrib.auth import get_user_model
@@ -110,6 +111,30 @@ def place(*, username: str, groups: Set[str], actor: str, reason: str) -> None:
     user.is_staff = bool(groups)
     user.save(update_fields=["is_staff"])
     _record(fleet, "operator.placed", username, ", ".join(sorted(groups)), actor, reason)
+
+
+@transaction.atomic
+def begin_export(*, export_id: str, model: str, form: str, query: str, actor: str) -> None:
+    """Note that somebody takes a list along, before its first row leaves.
+
+    :param query: the filter, as the list's address says it.
+    """
+    asked: dict[str, Any] = {"export_id": export_id, "list": model, "form": form, "filter": query}
+    _note_export("export.begun", actor, asked)
+
+
+@transaction.atomic
+def end_export(
+    *, export_id: str, model: str, form: str, query: str, actor: str, rows: int, whole: bool
+) -> None:
+    """Note how many rows have left, and whether these were all that the filter named."""
+    asked: dict[str, Any] = {"export_id": export_id, "list": model, "form": form, "filter": query}
+    _note_export("export.ended", actor, asked | {"rows": rows, "whole": whole})
+
+
+def _note_export(action: str, actor: str, details: dict[str, Any]) -> None:
+    fleet = Fleet.objects.select_for_update(no_key=True).get()
+    audit.record(fleet, action=action, actor=actor, at=clock.now(), details=details)
 
 
 def _record(fleet: Fleet, action: str, username: str, group: str, actor: str, reason: str) -> None:

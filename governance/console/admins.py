@@ -9,7 +9,6 @@ from typing import Any, ClassVar, cast
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -19,8 +18,9 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.http import require_POST
+from uuid_utils.compat import uuid7
 
-from governance.console import acts, exports, lists
+from governance.console import acts, exports, lists, registry
 from governance.console.acts import Act, Selection
 from governance.models.console import BulkItem, BulkRun, SavedView
 
@@ -318,31 +318,37 @@ class OperatorAdmin(admin.ModelAdmin):
     # --- Exports and saved views --------------------------------------------------------------
 
     def export_view(self, request: HttpRequest, form: str) -> Any:
-        """Stream the list as it is filtered. An export leaves a record, like every other act."""
+        """Stream the list as it is filtered; its begin and its end are on the audit trail."""
         if not self._may_export(request):
             raise PermissionDenied
         if form not in exports.MEDIA_TYPES:
             raise Http404
         page = self.get_changelist_instance(request)
-        self.log_export(request, form)
+        said: dict[str, Any] = {
+            "export_id": str(uuid7()),
+            "model": self.label,
+            "form": form,
+            "query": request.GET.urlencode(),
+            "actor": acts.actor_of(request.user),
+        }
+        for book in registry.export_books:
+            book.begin(**said)
+
+        def ended(rows: int, whole: bool) -> None:
+            for book in registry.export_books:
+                book.end(**said, rows=rows, whole=whole)
+
         return exports.export(
             page.queryset.select_related(None),
             columns=self.export_columns,
             form=form,
             name=str(self.opts.verbose_name_plural).replace(" ", "-"),
+            ended=ended,
         )
 
     def _may_export(self, request: HttpRequest) -> bool:
         allowed = self.has_view_permission(request) and request.user.has_perm(EXPORT_PERMISSION)
         return bool(self.export_columns) and allowed
-
-    def log_export(self, request: HttpRequest, form: str) -> None:
-        LogEntry.objects.create(
-            user_id=cast(int, request.user.pk),
-            action_flag=CHANGE,
-            object_repr=f"export of {self.opts.verbose_name_plural}"[:200],
-            change_message=f"{form} ?{request.GET.urlencode()}",
-        )
 
     def save_view(self, request: HttpRequest) -> HttpResponse:
         """Keep the list's filters under a name; the same name again replaces them."""

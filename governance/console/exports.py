@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from django.db.models import QuerySet
@@ -24,10 +24,18 @@ class Echo:
 
 
 def export(
-    queryset: QuerySet[Any], *, columns: tuple[str, ...], form: str, name: str
+    queryset: QuerySet[Any],
+    *,
+    columns: tuple[str, ...],
+    form: str,
+    name: str,
+    ended: Callable[[int, bool], None],
 ) -> StreamingHttpResponse:
-    """Return the rows, newest first, as a download. `form` is a key of `MEDIA_TYPES`."""
-    rows = pages(queryset.values("pk", *columns))
+    """Return the rows, newest first, as a download. `form` is a key of `MEDIA_TYPES`.
+
+    :param ended: called with the number of rows that left, and whether these were all.
+    """
+    rows = _counted(pages(queryset.values("pk", *columns)), ended)
     lines = _csv(rows, columns) if form == "csv" else _jsonl(rows, columns)
     response = StreamingHttpResponse(lines, content_type=MEDIA_TYPES[form])
     response["Content-Disposition"] = f'attachment; filename="{name}.{form}"'
@@ -42,6 +50,20 @@ def pages(rows: QuerySet[Any, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     while batch:
         yield from batch
         batch = list(rows.filter(pk__lt=batch[-1]["pk"])[:BATCH_ROWS])
+
+
+def _counted(
+    rows: Iterator[dict[str, Any]], ended: Callable[[int, bool], None]
+) -> Iterator[dict[str, Any]]:
+    """Pass the rows on, and tell how many they were, also when the reader goes away."""
+    count, whole = 0, False
+    try:
+        for row in rows:
+            count += 1
+            yield row
+        whole = True
+    finally:
+        ended(count, whole)
 
 
 def _csv(rows: Iterator[dict[str, Any]], columns: tuple[str, ...]) -> Iterator[str]:

@@ -61,6 +61,14 @@ class Banner:
     level: str = "warning"
 
 
+@dataclass(frozen=True)
+class ExportBook:
+    """Where exports are noted: `begin` before the first row leaves, `end` after the last one."""
+
+    begin: Callable[..., None]
+    end: Callable[..., None]
+
+
 #: A kind counts no further than this; beyond it the console says "more than".
 INBOX_COUNT_MAX = 1000
 
@@ -69,6 +77,7 @@ inbox_kinds: dict[str, InboxKind] = {}
 #: Functions that count several kinds at once, by name, each no further than one past the maximum.
 inbox_counters: list[Callable[[], dict[str, int]]] = []
 banner_sources: dict[str, Callable[[HttpRequest], Iterable[Banner]]] = {}
+export_books: list[ExportBook] = []
 
 
 def now_of(request: HttpRequest) -> datetime:

@@ -479,6 +479,57 @@ def test_an_export_holds_the_filtered_rows(as_: Any, make_job: Any) -> None:
     assert as_("viewer").get(url).status_code == 403
 
 
+def exports() -> list[tuple[str, dict[str, Any]]]:
+    """Return what the audit trail says of exports: action and details."""
+    found = AuditEvent.objects.filter(subject="fleet", action__startswith="export.").order_by("seq")
+    assert {event.actor for event in found} <= {"user:operator"}
+    return [(event.action, json.loads(bytes(event.body))["details"]) for event in found]
+
+
+def test_an_export_is_on_the_audit_trail_with_who_what_and_how_many(
+    as_: Any, make_job: Any
+) -> None:
+    make_job(task_id="a-1")
+    make_job(task_id="a-2")
+    make_job(task_id="b-1")
+    url = reverse("admin:jobs_job_export", args=("jsonl",))
+
+    response = as_("operator").get(url, {"q": "a-"})
+    [(action, begun)] = exports()
+    assert len(list(response.streaming_content)) == 2
+    [_, (last, ended)] = exports()
+
+    assert (action, last) == ("export.begun", "export.ended")
+    assert begun == {
+        "export_id": begun["export_id"],
+        "list": "jobs.job",
+        "form": "jsonl",
+        "filter": "q=a-",
+    }
+    assert ended == begun | {"rows": 2, "whole": True}
+
+
+def test_an_export_that_was_cut_off_says_how_far_it_came(as_: Any, make_job: Any) -> None:
+    for _ in range(3):
+        make_job()
+    response = as_("operator").get(reverse("admin:jobs_job_export", args=("jsonl",)))
+
+    next(response.streaming_content)
+    for close in response._resource_closers:  # as the server does; close() drops the connection too
+        close()
+
+    [_, (_, ended)] = exports()
+    assert (ended["rows"], ended["whole"]) == (1, False)
+
+
+def test_an_export_that_is_refused_is_not_noted(as_: Any, make_job: Any) -> None:
+    make_job()
+
+    assert as_("viewer").get(reverse("admin:jobs_job_export", args=("csv",))).status_code == 403
+
+    assert exports() == []
+
+
 def test_a_view_is_saved_shared_and_forgotten(as_: Any, make_job: Any) -> None:
     make_job()
     operator, viewer = as_("operator"), as_("viewer")
