@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "rotate_epoch": "Can rotate the dispatcher epoch",
     "adjust_budget": "Can change budgets, model routes and prices",
     "authorize_live": "Can authorize live execution",
+    "release_facts": "Can release a held stream of facts",
 }
 
 _OPERATOR = {
@@ -37,6 +38,7 @@ _OPERATOR = {
     "export_lists",
     "set_admission",
     "inhibit_fleet",
+    "release_facts",
 }
 _APPROVER = {"approve_execution", "review_job", "view_payloads"}
 

@@ -27,7 +27,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 from governance import audit, clock, pulse, sql
 from governance.errors import NotFound
-from governance.models.facts import Fact, FactSink, StreamHold
+from governance.models.facts import FactSink, StreamHold
 from governance.reasons import required
 from governance.sinks import Destination, FactRefused, Message, Sink, SinkAway, configured
 
@@ -46,6 +46,7 @@ RETRY_CAP_SECONDS = 600.0
 AWAY_CAP_SECONDS = 30.0
 IDLE_MIN_SECONDS, IDLE_MAX_SECONDS = 0.05, 1.0
 PULSE_SECONDS = 5.0
+PULSE_PREFIX = "relay:"
 ACTOR = "system:relay"
 
 # What waits for the sink, without what its streams hold back. No lock. Index: fact_waiting_idx.
@@ -78,6 +79,38 @@ UPDATE governance_fact
 SETTLE = """
 UPDATE governance_fact SET published_at = clock_timestamp()
  WHERE published_at IS NULL AND relayed AND delivered_to @> %(sinks)s::jsonb
+"""
+# No lock. Indexes: fact_waiting_idx, stream_hold_parked_idx; none is counted beyond `most`.
+BACKLOG = """
+SELECT (SELECT count(*) FROM (
+            SELECT FROM governance_fact WHERE published_at IS NULL AND relayed
+             LIMIT %(most)s) AS waiting) AS waiting,
+       (SELECT recorded_at FROM governance_fact WHERE published_at IS NULL AND relayed
+         ORDER BY id LIMIT 1) AS oldest_at,
+       (SELECT count(*) FROM (
+            SELECT FROM governance_streamhold WHERE parked_at IS NOT NULL
+             LIMIT %(most)s) AS parked) AS parked_streams,
+       (SELECT count(*) FROM (
+            SELECT FROM governance_streamhold WHERE parked_at IS NULL
+             LIMIT %(most)s) AS held) AS held_streams
+"""
+# No lock. Index: fact_waiting_idx; looks at the oldest facts, at `most` of them.
+SINKS = """
+SELECT s.name, k.id AS head_id, p.at AS heard_at, coalesce(w.waiting, 0) AS waiting
+  FROM unnest(%(sinks)s::text[]) AS s(name)
+  LEFT JOIN governance_factsink k ON k.name = s.name
+  LEFT JOIN governance_pulse p ON p.name = %(pulse)s || s.name
+  LEFT JOIN (
+       SELECT t.name, count(*) AS waiting
+         FROM (SELECT delivered_to FROM governance_fact WHERE published_at IS NULL AND relayed
+                ORDER BY id LIMIT %(most)s) AS f
+        CROSS JOIN unnest(%(sinks)s::text[]) AS t(name)
+        WHERE NOT f.delivered_to ? t.name
+        GROUP BY t.name) AS w ON w.name = s.name
+"""
+DROP_SETTLED_HOLDS = """
+DELETE FROM governance_streamhold h USING governance_fact f
+ WHERE f.id = h.fact_id AND f.published_at IS NOT NULL
 """
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(%s)) AS taken"
 UNLOCK = "SELECT pg_advisory_unlock(%s, hashtext(%s))"
@@ -282,19 +315,25 @@ class Relay:
     def _tell(self, moved: int) -> None:
         if time.monotonic() - self._told_at >= PULSE_SECONDS:
             self._told_at = time.monotonic()
-            pulse.beat(f"relay:{self.destination.name}", address=self.destination.address)
+            pulse.beat(PULSE_PREFIX + self.destination.name, address=self.destination.address)
         if moved:
             log.info("relay.moved", sink=self.destination.name, facts=moved)
 
 
+@transaction.atomic
 def settle() -> int:
-    """Publish facts that every configured sink has, as after a sink was taken away."""
+    """Publish facts that every configured sink has, as after a sink was taken away.
+
+    What was held back of them is held no more: nobody waits for them.
+    """
     names = _configured_names()
     if names == "[]":
         return 0
     with connection.cursor() as cursor:
         cursor.execute(SETTLE, {"sinks": names})
-        return cursor.rowcount
+        settled = cursor.rowcount
+        cursor.execute(DROP_SETTLED_HOLDS)
+        return settled
 
 
 @transaction.atomic
@@ -327,29 +366,44 @@ def release(*, sink: str, stream: str, actor: str, reason: str) -> None:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What waits: how many facts (counted up to a limit), since when, and what is parked."""
+    """What waits: how many facts and streams, since when; none is counted beyond one past
+    `FACTS_LOOKED_AT_MAX`."""
 
     sinks: list[str]
     waiting: int
-    waiting_is_more: bool
     oldest_at: datetime | None
     parked_streams: int
     held_streams: int
 
 
 def backlog() -> Backlog:
-    """Return what waits to be relayed. Index: fact_waiting_idx."""
-    waiting = Fact.objects.filter(published_at=None, relayed=True).order_by("id")
-    count = waiting[: FACTS_LOOKED_AT_MAX + 1].count()
-    holds = StreamHold.objects.all()
-    return Backlog(
-        sinks=[destination.name for destination in configured()],
-        waiting=min(count, FACTS_LOOKED_AT_MAX),
-        waiting_is_more=count > FACTS_LOOKED_AT_MAX,
-        oldest_at=waiting.values_list("recorded_at", flat=True).first(),
-        parked_streams=holds.exclude(parked_at=None).count(),
-        held_streams=holds.filter(parked_at=None).count(),
-    )
+    """Return what waits to be relayed, in one statement."""
+    [[row]] = sql.together(sql.Statement(BACKLOG, {"most": FACTS_LOOKED_AT_MAX + 1}))
+    return Backlog(sinks=[destination.name for destination in configured()], **row)
+
+
+@dataclass(frozen=True)
+class SinkState:
+    """A configured sink: what waits for it, and when its relay last finished a round.
+
+    `head_id` is the key of its `FactSink`, once there is one.  `waiting` is counted among the
+    oldest facts that wait, of which one past `FACTS_LOOKED_AT_MAX` are looked at.
+    """
+
+    name: str
+    address: str
+    waiting: int
+    head_id: int | None
+    heard_at: datetime | None
+
+
+def sinks() -> list[SinkState]:
+    """Return the configured sinks as they are now, in one statement."""
+    addresses = {destination.name: destination.address for destination in configured()}
+    asked = {"sinks": list(addresses), "most": FACTS_LOOKED_AT_MAX + 1, "pulse": PULSE_PREFIX}
+    [rows] = sql.together(sql.Statement(SINKS, asked))
+    states = {row["name"]: SinkState(address=addresses[row["name"]], **row) for row in rows}
+    return [states[name] for name in addresses]
 
 
 def _record(sink: str, **event: Any) -> None:

@@ -14,6 +14,7 @@ from agents import guard, workload
 from agents.admin.pages import freshness_words
 from agents.models import Agent, MaintenanceInhibit, Session
 from agents.transitions import operators
+from governance import sql
 from governance.console.registry import (
     Banner,
     ExportBook,
@@ -27,6 +28,13 @@ from governance.console.registry import (
     inbox_counters,
 )
 from governance.console.wording import stamp
+
+# No lock. What waits is little, and so are the two tables.
+WAITING = """
+SELECT (SELECT count(*) FROM agents_session WHERE state = 'pending') AS cells,
+       (SELECT count(*) FROM agents_maintenanceinhibit
+         WHERE lifted_at IS NULL AND ends_at IS NULL) AS inhibits
+"""
 
 
 def load_fleet(request: HttpRequest) -> dict[str, Any]:
@@ -86,10 +94,8 @@ def endless_inhibits(limit: int) -> Iterator[Waiting]:
 
 def count() -> dict[str, int]:
     """Return how many cells and inhibits wait for a person."""
-    return {
-        "cells": Session.objects.filter(state=Session.State.PENDING).count(),
-        "inhibits": MaintenanceInhibit.objects.filter(lifted_at=None, ends_at=None).count(),
-    }
+    [[counts]] = sql.together(sql.Statement(WAITING))
+    return counts
 
 
 inbox_counters.append(count)

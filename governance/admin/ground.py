@@ -18,9 +18,7 @@ from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import PlainPage
 from governance.console.registry import INBOX_COUNT_MAX, Section
 from governance.models import AuditEvent, BulkRun, Fact, IdempotencyRecord, StreamHold
-
-#: Facts that wait are counted no further than this.
-WAITING_FACTS_MAX = 10_000
+from governance.sinks import configured
 
 
 @admin.register(AuditEvent)
@@ -85,6 +83,7 @@ class FactAdmin(PlainPage):
         "receipt_id", "recorded_at", "relayed", "published_at", "delivered_to",
     )  # fmt: skip
     search_help_text = "A task id, a stream as it is written (job:…), or a receipt id's beginning"
+    change_list_template = "console/facts.html"
 
     def search(self, queryset: QuerySet[Fact], term: str) -> QuerySet[Fact]:
         found = queryset.filter(stream__in=registry.subjects_of(term))
@@ -93,7 +92,9 @@ class FactAdmin(PlainPage):
         return queryset.filter(pk__in=pks) if pks else super().search(queryset, term)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Fact]:
-        parked = StreamHold.objects.filter(stream=OuterRef("stream")).exclude(parked_at=None)
+        sinks = [sink.name for sink in configured()]
+        held = StreamHold.objects.filter(sink__in=sinks, stream=OuterRef("stream"))
+        parked = held.exclude(parked_at=None)
         return super().get_queryset(request).defer("data").annotate(parked=Exists(parked))
 
     @admin.display(description="recorded (UTC)")
@@ -180,19 +181,6 @@ def load_waiting(request: HttpRequest) -> dict[str, Any] | None:
     }
 
 
-def load_facts(request: HttpRequest) -> dict[str, Any]:
-    """Return how many facts wait for the relay, and since when."""
-    waiting = Fact.objects.filter(published_at=None, relayed=True)
-    first = waiting.order_by("id").values_list("recorded_at", flat=True).first()
-    counted = waiting.values("pk")[: WAITING_FACTS_MAX + 1].count()
-    return {
-        "waiting": counted,
-        "more": counted > WAITING_FACTS_MAX,
-        "waiting_max": WAITING_FACTS_MAX,
-        "oldest_seconds": (registry.now_of(request) - first).total_seconds() if first else None,
-    }
-
-
 registry.add_section(
     Section(
         name="waiting",
@@ -201,15 +189,5 @@ registry.add_section(
         load=load_waiting,
         permission="governance.view_auditevent",
         position=20,
-    )
-)
-registry.add_section(
-    Section(
-        name="facts",
-        title="Facts for the outside",
-        template="console/sections/facts.html",
-        load=load_facts,
-        permission="governance.view_fact",
-        position=60,
     )
 )

@@ -96,6 +96,15 @@ def subjects_of(term: str) -> list[str]:
     return [term, *(subject for find in subject_finders for subject in find(term))]
 
 
+#: Functions that give the pages of audit subjects: subject -> (what it is called, its address).
+subject_pages: list[Callable[[list[str]], dict[str, tuple[str, str]]]] = []
+
+
+def pages_of(subjects: list[str]) -> dict[str, tuple[str, str]]:
+    """Return name and address of the page of each subject that has one."""
+    return {subject: page for find in subject_pages for subject, page in find(subjects).items()}
+
+
 def add_section(section: Section) -> None:
     sections[section.name] = section
 

@@ -99,6 +99,15 @@ class StreamHold(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["sink", "stream"], name="stream_hold_once_per_sink")
         ]
+        indexes = [
+            # What waits for a person, oldest first, without what is only tried again.
+            models.Index(
+                fields=["parked_at", "stream"],
+                name="stream_hold_parked_idx",
+                condition=Q(parked_at__isnull=False),
+            )
+        ]
+        verbose_name = "held fact stream"
 
     def __str__(self) -> str:
         return f"{self.stream} at {self.sink}"

@@ -44,6 +44,8 @@ from jobs.models import (
 )
 
 PAYLOAD_PERMISSION = "agents.view_payloads"
+#: How audit subjects and fact streams name a job, by its job id.
+SUBJECT = "job:"
 
 
 class AgentFilter(admin.SimpleListFilter):
@@ -229,10 +231,21 @@ def jobs_of(term: str) -> list[int]:
 def subjects_of(term: str) -> list[str]:
     """Return the audit subjects of the jobs whose task id begins with `term`."""
     found = Job.objects.filter(task_id__startswith=term).values_list("job_id", flat=True)
-    return [f"job:{job_id}" for job_id in found[:MATCHES_MAX]]
+    return [f"{SUBJECT}{job_id}" for job_id in found[:MATCHES_MAX]]
+
+
+def pages_of(subjects: list[str]) -> dict[str, tuple[str, str]]:
+    """Return task id and page of each subject that is a job."""
+    ids = [subject[len(SUBJECT) :] for subject in subjects if subject.startswith(SUBJECT)]
+    found = Job.objects.filter(job_id__in=ids).values_list("job_id", "task_id", "pk")
+    return {
+        f"{SUBJECT}{job_id}": (task_id, reverse("admin:jobs_job_change", args=(pk,)))
+        for job_id, task_id, pk in found
+    }
 
 
 registry.subject_finders.append(subjects_of)
+registry.subject_pages.append(pages_of)
 
 
 class OfJobs(PlainPage):

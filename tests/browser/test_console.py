@@ -13,8 +13,9 @@ from django.contrib.auth.models import Group, User
 from playwright.sync_api import Page, expect
 
 from agents.models import Credential, MaintenanceInhibit
+from governance import clock, relay
 from governance.console import acts
-from governance.models import BulkRun
+from governance.models import BulkRun, Fact, StreamHold
 from jobs import transitions
 from jobs.models import Job, RetryExtension
 from jobs.transitions.sweeping import end_if_due
@@ -41,6 +42,21 @@ def decide(page: Page, label: str, reason: str = "as agreed") -> None:
     page.get_by_role("link", name=label, exact=True).click()
     page.get_by_label("Reason").fill(reason)
     page.get_by_role("button", name=f"{label} (1)").click()
+
+
+def parked(job: Job) -> StreamHold:
+    """Park the stream of a job at its first fact, as the relay does after its last try."""
+    now = clock.now()
+    return StreamHold.objects.create(
+        sink="rabbitmq",
+        stream=job.audit_subject,
+        fact=Fact.objects.get(stream=job.audit_subject, sequence=1),
+        tries=relay.TRIES_MAX,
+        last_error="unroutable: no queue is bound",
+        failed_at=now,
+        next_try_at=now,
+        parked_at=now,
+    )
 
 
 @pytest.fixture
@@ -233,6 +249,24 @@ def test_keys_lead_to_the_search_the_inbox_and_the_help(page_of: PageOf, make_jo
     expect(page.get_by_role("heading", name="Inbox")).to_be_visible()
 
 
+def test_a_parked_stream_is_found_from_the_overview_and_released(
+    page_of: PageOf, make_job: Any
+) -> None:
+    stream = parked(make_job(task_id="unroutable"))
+    page = page_of("operator")
+
+    page.goto(page.console_url)  # type: ignore[attr-defined]
+    page.get_by_role("link", name="1 stream parked").click()
+    expect(page.get_by_text("no queue is bound")).to_be_visible()
+    expect(page.get_by_role("link", name="unroutable")).to_be_visible()
+    page.get_by_role("link", name="rabbitmq").first.click()
+    decide(page, "Release", "the queue is bound now")
+
+    expect(page.locator(".messagelist")).to_contain_text("goes to rabbitmq again")
+    stream.refresh_from_db()
+    assert stream.parked_at is None
+
+
 def test_a_live_part_refreshes_itself_but_not_under_the_pointer(
     page_of: PageOf, make_job: Any
 ) -> None:
@@ -274,6 +308,7 @@ def test_every_page_is_accessible_light_dark_and_narrow(
     held = make_job(execution_approval_required=True)
     active = make_job()
     claimed(active)
+    stream = parked(active)
     user = User.objects.create_superuser("root")
     act = acts.acts["jobs.job", "pause"]
     frozen = acts.freeze(model="jobs.job", keys=[active.task_id], user_id=user.pk)
@@ -296,6 +331,8 @@ def test_every_page_is_accessible_light_dark_and_narrow(
         "dry-run": "governance/routepolicy/dry-run/",
         "executions": "jobs/execution/",
         "run": f"runs/{run.run_id}/",
+        "streams": "governance/streamhold/",
+        "stream": f"governance/streamhold/{stream.pk}/change/",
     }
     found = []
     looks: dict[str, dict[str, Any]] = {

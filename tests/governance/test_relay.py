@@ -241,6 +241,57 @@ def test_a_fact_that_waited_for_a_removed_sink_is_published(
     assert fact.published_at is not None
 
 
+def test_what_was_held_for_a_removed_sink_alone_is_held_no_more(
+    told: Callable[..., Fact], settings: Any
+) -> None:
+    settings.WEBHOOK_URL = "http://127.0.0.1:1/"
+    told("job:a"), told("job:b")
+    relay_to(ScriptedSink(refuses("job:b"))).relay_pass()
+    relay_to(ScriptedSink(lambda message: FactRefused("no")), "webhook").relay_pass()
+    assert StreamHold.objects.count() == 3
+
+    settings.WEBHOOK_URL = ""
+    assert relay.settle() == 1
+    held = StreamHold.objects.values_list("sink", "stream")
+    assert set(held) == {("rabbitmq", "job:b"), ("webhook", "job:b")}
+
+
+def test_a_stream_is_released_at_the_sink_that_holds_it(
+    told: Callable[..., Fact], settings: Any
+) -> None:
+    settings.WEBHOOK_URL = "http://127.0.0.1:1/"
+    told("job:a")
+    relay_to(ScriptedSink(refuses("job:a")), "webhook", tries_max=1).relay_pass()
+    events = AuditEvent.objects.filter(subject="sink:webhook")
+
+    for stream, reason in (("job:b", "bound"), ("job:a", " ")):
+        with pytest.raises(CommandError):
+            call_command("relay", "--release", stream, "--reason", reason)
+    assert [event.action for event in events] == ["stream.parked"]
+
+    call_command("relay", "--release", "job:a", "--reason", "the far side is mended")
+    assert StreamHold.objects.get().parked_at is None
+    assert [event.action for event in events.order_by("seq")] == [
+        "stream.parked",
+        "stream.released",
+    ]
+
+
+def test_what_waits_is_counted_by_sink_and_no_further_than_the_cap(
+    told: Callable[..., Fact], settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WEBHOOK_URL = "http://127.0.0.1:1/"
+    monkeypatch.setattr(relay, "FACTS_LOOKED_AT_MAX", 4)
+    for _ in range(3):
+        told("job:a"), told("job:b")
+    assert relay.backlog().waiting == 5, "one past the cap says that there are more"
+
+    relay_to(ScriptedSink(refuses("job:b"))).relay_pass()
+
+    assert {sink.name: sink.waiting for sink in relay.sinks()} == {"rabbitmq": 2, "webhook": 5}
+    assert (relay.backlog().held_streams, relay.backlog().parked_streams) == (1, 0)
+
+
 def test_evidence_is_never_relayed(told: Callable[..., Fact]) -> None:
     fact = told()
     Fact(

@@ -401,6 +401,7 @@ def test_pages_need_a_bounded_number_of_queries(as_: Any, make_job: Any, deliver
         reverse("admin:jobs_attempt_changelist"),
         reverse("admin:governance_auditevent_changelist") + "?q=task-1",
         reverse("admin:governance_fact_changelist"),
+        reverse("admin:governance_streamhold_changelist"),
     ):
         client.get(page)
         with CaptureQueriesContext(connection) as queries:

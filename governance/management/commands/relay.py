@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
 from governance import relay
+from governance.errors import InvalidArgument, NotFound
 from governance.sinks import Destination, SinkAway, configured
 
 THREADS_MAX = 16
@@ -42,14 +43,24 @@ class Command(BaseCommand):
             self._run(destinations, min(max(threads, 1), THREADS_MAX), options["tries_max"])
 
     def _release(self, destinations: list[Destination], **options: Any) -> None:
+        stream, released = options["release"], 0
         for destination in destinations:
-            relay.release(
-                sink=destination.name,
-                stream=options["release"],
-                actor=options["actor"],
-                reason=options["reason"],
-            )
-            self.stdout.write(f"{options['release']} goes to {destination.name} again.")
+            try:
+                relay.release(
+                    sink=destination.name,
+                    stream=stream,
+                    actor=options["actor"],
+                    reason=options["reason"],
+                )
+            except NotFound:
+                # Another sink may hold it.
+                continue
+            except InvalidArgument as refused:
+                raise CommandError(refused.detail) from refused
+            released += 1
+            self.stdout.write(f"{stream} goes to {destination.name} again.")
+        if not released:
+            raise CommandError(f"No sink holds {stream}.")
 
     def _once(self, destinations: list[Destination], tries_max: int) -> None:
         relay.settle()
