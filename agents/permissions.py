@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "inhibit_fleet": "Can set and lift a maintenance inhibit",
     "switch_runtime": "Can switch the runtime of an agent",
     "configure_agent": "Can change the settings of an agent",
+    "configure_intake": "Can add and change job types and sources",
     "approve_cell": "Can approve a cell of an agent",
     "manage_credentials": "Can create, rotate and revoke credentials",
     "rotate_epoch": "Can rotate the dispatcher epoch",

@@ -15,7 +15,7 @@ from agents.models import RISK_TIERS, Agent, RiskTier, Session
 from governance.models.audit import ChainHead
 
 
-class JobType(models.Model):
+class JobType(ChainHead):
     """A kind of task: who does it, what its inputs look like, how often and how long it may try.
 
     Never deleted; a type that is no longer wanted is disabled.
@@ -45,20 +45,37 @@ class JobType(models.Model):
                 condition=Q(lease_seconds__gte=60, lease_seconds__lte=3600),
                 name="job_type_lease_in_range",
             ),
+            models.CheckConstraint(
+                condition=Q(backoff_cap_seconds__gte=F("backoff_base_seconds")),
+                name="job_type_backoff_below_cap",
+            ),
+            models.CheckConstraint(
+                condition=Q(approval_valid_seconds__gte=1)
+                & (Q(attempt_timeout_seconds=None) | Q(attempt_timeout_seconds__gte=1)),
+                name="job_type_times_are_positive",
+            ),
         ]
 
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def audit_subject(self) -> str:
+        return f"job_type:{self.name}"
 
-class Source(models.Model):
-    """Where tasks come from; a submitter names one at intake."""
+
+class Source(ChainHead):
+    """Where tasks come from; a submitter names one at intake. Never deleted, but disabled."""
 
     name = models.SlugField(max_length=60, unique=True)
     enabled = models.BooleanField(default=True)
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def audit_subject(self) -> str:
+        return f"source:{self.name}"
 
 
 class Priority(models.IntegerChoices):

@@ -65,6 +65,8 @@ class Act:
     run: Callable[..., str]
     fits: Callable[[Any, str], str] = lambda row, actor: ""
     fields: type[forms.Form] = forms.Form
+    #: What the questions are filled with where the act is about one row.
+    initial: Callable[[Any], dict[str, Any]] = lambda row: {}
     grave: bool = False
     bulk: bool = True
     #: It makes a row instead of acting on one: offered above the list, with `NEW` as its key.

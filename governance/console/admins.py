@@ -251,7 +251,9 @@ class OperatorAdmin(admin.ModelAdmin):
         misfits = {key: act.fits(row, actor) for key, row in rows.items()}
         if not act.makes:
             misfits |= {key: "does not exist" for key in selection.keys if key not in rows}
-        reason, fields = forms_ or (ReasonForm(), act.fields())
+        only = next(iter(rows.values())) if len(selection.keys) == len(rows) == 1 else None
+        initial = act.initial(only) if only is not None else {}
+        reason, fields = forms_ or (ReasonForm(), act.fields(initial=initial))
         context = {
             **self.admin_site.each_context(request),
             "title": act.label

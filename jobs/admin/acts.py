@@ -11,9 +11,11 @@ from governance.console.acts import Act, add_act
 from governance.console.wording import stamp
 from jobs import transitions
 from jobs.models import Execution, Job, LiveAuthorization
+from jobs.transitions import claims, kinds
 
 State = Job.State
 MODEL = "jobs.job"
+INTAKE_PERMISSION = "agents.configure_intake"
 HOUR_SECONDS = 3600
 APPROVAL_HOURS_MAX = 24 * 30
 Fits = Callable[[Job, str], str]
@@ -230,6 +232,105 @@ def _unrevoked(grant: LiveAuthorization, actor: str) -> str:
     return "it is revoked already" if grant.revoked_at else ""
 
 
+TRISTATE = (("", "as it is"), ("yes", "yes"), ("no", "no"))
+SAID = {"yes": True, "no": False}
+COUNT: dict[str, Any] = {"required": False, "min_value": 1, "max_value": kinds.ATTEMPTS_MAX}
+SECONDS: dict[str, Any] = {"required": False, "min_value": 0}
+
+
+class TypeForm(forms.Form):
+    """Settings of a job type; what is left empty stays as it is."""
+
+    agent = forms.CharField(max_length=60, required=False, help_text="Who does it.")
+    runtime = forms.CharField(
+        max_length=40, required=False, help_text="For attempts whose worker names none."
+    )
+    uses_model = forms.ChoiceField(
+        choices=TRISTATE, required=False, help_text="Whether an execution needs a reservation."
+    )
+    max_attempts = forms.IntegerField(**COUNT, help_text="Where a task says nothing.")
+    max_attempts_ceiling = forms.IntegerField(
+        **COUNT, help_text="Beyond it no task may ask and no extension may go."
+    )
+    lease_seconds = forms.IntegerField(
+        required=False, min_value=claims.LEASE_SECONDS_MIN, max_value=claims.LEASE_SECONDS_MAX
+    )
+    attempt_timeout_seconds = forms.IntegerField(**SECONDS, help_text="0: none.")
+    backoff_base_seconds = forms.IntegerField(
+        **SECONDS, help_text="The wait after the first failure; it doubles with each."
+    )
+    backoff_cap_seconds = forms.IntegerField(**SECONDS, help_text="It grows no further than this.")
+    approval_valid_seconds = forms.IntegerField(
+        required=False, min_value=1, help_text="How long an approval holds where nobody says."
+    )
+    enabled = forms.ChoiceField(
+        choices=TRISTATE, required=False, help_text="Whether new tasks of this type are taken."
+    )
+
+
+class SchemaForm(forms.Form):
+    """The schema of a job type's inputs."""
+
+    inputs_schema = forms.JSONField(
+        widget=forms.Textarea(attrs={"rows": 16, "cols": 80, "spellcheck": "false"}),
+        help_text="JSON Schema 2020-12; {} takes any inputs. References stay inside it.",
+    )
+
+    def clean_inputs_schema(self) -> Any:
+        schema = self.cleaned_data["inputs_schema"]
+        if fault := kinds.schema_fault(schema):
+            raise forms.ValidationError(fault)
+        return schema
+
+
+class NewTypeForm(TypeForm):
+    """A new job type."""
+
+    name = forms.CharField(max_length=60, help_text="a-z, 0-9, _ and -; it never changes.")
+    agent = forms.CharField(max_length=60, help_text="Who does it.")
+    field_order = ("name", "agent")
+
+
+class NewSourceForm(forms.Form):
+    """A new source."""
+
+    name = forms.CharField(max_length=60, help_text="a-z, 0-9, _ and -; it never changes.")
+
+
+def _type_settings(asked: dict[str, Any]) -> kinds.TypeSettings:
+    for name in ("uses_model", "enabled"):
+        if name in asked:
+            asked[name] = SAID[asked[name]]
+    return kinds.TypeSettings(**asked)
+
+
+def _add_type(*, key: str, actor: str, reason: str, name: str, **asked: Any) -> str:
+    row = transitions.register_job_type(
+        name=name, settings=_type_settings(asked), actor=actor, reason=reason
+    )
+    return f"{row} goes to {row.agent}"
+
+
+def _configure_type(*, key: str, actor: str, reason: str, **asked: Any) -> str:
+    transitions.configure_job_type(
+        name=key, settings=_type_settings(asked), actor=actor, reason=reason
+    )
+    return "changed"
+
+
+def _add_source(*, key: str, actor: str, reason: str, name: str) -> str:
+    row = transitions.register_source(name=name, actor=actor, reason=reason)
+    return f"tasks may come from {row}"
+
+
+def _switch_source(*, enabled: bool) -> Callable[..., str]:
+    def run(*, key: str, actor: str, reason: str) -> str:
+        transitions.configure_source(name=key, enabled=enabled, actor=actor, reason=reason)
+        return "enabled" if enabled else "disabled"
+
+    return run
+
+
 LIVE = tuple(state for state in State.values if state not in Job.FINISHED)
 
 for act in (
@@ -386,6 +487,68 @@ for act in (
         effect="Takes each authorization back at once: later starts are refused.",
         run=_revoke_live,
         fits=_unrevoked,
+        grave=True,
+    ),
+    Act(
+        name="make",
+        model="jobs.jobtype",
+        label="Add a job type",
+        permission=INTAKE_PERMISSION,
+        effect="Lets tasks of a new type come in. They go to the agent that you name; what is left "
+        "empty is as for every new type.",
+        run=_add_type,
+        fields=NewTypeForm,
+        makes=True,
+    ),
+    Act(
+        name="configure",
+        model="jobs.jobtype",
+        label="Change settings",
+        permission=INTAKE_PERMISSION,
+        effect="Changes settings of each type for tasks that come in from now on. Jobs that are "
+        "there keep their agent and their limit of attempts.",
+        run=_configure_type,
+        fields=TypeForm,
+    ),
+    Act(
+        name="set_schema",
+        model="jobs.jobtype",
+        label="Change the schema of inputs",
+        permission=INTAKE_PERMISSION,
+        effect="Sets what the inputs of a task of this type must look like, from now on. Jobs that "
+        "are there are not checked again.",
+        run=_configure_type,
+        fields=SchemaForm,
+        initial=lambda kind: {"inputs_schema": kind.inputs_schema},
+        bulk=False,
+    ),
+    Act(
+        name="make",
+        model="jobs.source",
+        label="Add a source",
+        permission=INTAKE_PERMISSION,
+        effect="Lets tasks name a new source.",
+        run=_add_source,
+        fields=NewSourceForm,
+        makes=True,
+    ),
+    Act(
+        name="enable",
+        model="jobs.source",
+        label="Enable",
+        permission=INTAKE_PERMISSION,
+        effect="Lets tasks come from each source again.",
+        run=_switch_source(enabled=True),
+        fits=lambda source, actor: "it is enabled already" if source.enabled else "",
+    ),
+    Act(
+        name="disable",
+        model="jobs.source",
+        label="Disable",
+        permission=INTAKE_PERMISSION,
+        effect="Refuses new tasks from each source. Jobs that are there go on.",
+        run=_switch_source(enabled=False),
+        fits=lambda source, actor: "" if source.enabled else "it is disabled already",
         grave=True,
     ),
 ):

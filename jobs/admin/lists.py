@@ -24,6 +24,7 @@ from agents.models import Agent
 from governance import objects
 from governance.console import registry, wording
 from governance.console.admins import OperatorAdmin
+from governance.console.chains import read_chain
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import PlainPage
 from governance.console.payloads import shown
@@ -40,6 +41,7 @@ from jobs.models import (
     Reflection,
     RetryExtension,
     Skill,
+    Source,
     Upload,
 )
 
@@ -229,9 +231,10 @@ def jobs_of(term: str) -> list[int]:
 
 
 def subjects_of(term: str) -> list[str]:
-    """Return the audit subjects of the jobs whose task id begins with `term`."""
+    """Return the audit subjects of the jobs whose task id begins with `term`, and of its kind."""
     found = Job.objects.filter(task_id__startswith=term).values_list("job_id", flat=True)
-    return [f"{SUBJECT}{job_id}" for job_id in found[:MATCHES_MAX]]
+    named = [f"job_type:{term}", f"source:{term}"]
+    return [f"{SUBJECT}{job_id}" for job_id in found[:MATCHES_MAX]] + named
 
 
 def pages_of(subjects: list[str]) -> dict[str, tuple[str, str]]:
@@ -461,6 +464,7 @@ class ReflectionAdmin(OfJobs):
 class JobTypeAdmin(PlainPage):
     """Kinds of task, and who does them."""
 
+    key_field = "name"
     list_display = (
         "name", "agent", "runtime", "uses_model", "max_attempts", "max_attempts_ceiling", "enabled",
     )  # fmt: skip
@@ -470,6 +474,23 @@ class JobTypeAdmin(PlainPage):
         "max_attempts_ceiling", "lease_seconds", "attempt_timeout_seconds", "backoff_base_seconds",
         "backoff_cap_seconds", "approval_valid_seconds", "enabled",
     )  # fmt: skip
+    page_template = "console/with_chain.html"
+
+    def page_context(self, request: HttpRequest, row: JobType) -> dict[str, Any]:
+        return {"chain": read_chain(row, subject=row.audit_subject)}
+
+
+@admin.register(Source)
+class SourceAdmin(PlainPage):
+    """Where tasks come from."""
+
+    key_field = "name"
+    list_display = ("name", "enabled")
+    page_fields = ("name", "enabled")
+    page_template = "console/with_chain.html"
+
+    def page_context(self, request: HttpRequest, row: Source) -> dict[str, Any]:
+        return {"chain": read_chain(row, subject=row.audit_subject)}
 
 
 @admin.register(Skill)

@@ -13,6 +13,13 @@ from jobs.transitions.decisions import (
 )
 from jobs.transitions.executions import reconcile
 from jobs.transitions.intake import intake
+from jobs.transitions.kinds import (
+    TypeSettings,
+    configure_job_type,
+    configure_source,
+    register_job_type,
+    register_source,
+)
 from jobs.transitions.leases import heartbeat
 from jobs.transitions.live import authorize_live, revoke_live
 from jobs.transitions.outcomes import complete, escalate, fail
@@ -23,11 +30,14 @@ from jobs.transitions.work import Outcome
 __all__ = [
     "Outcome",
     "SweepReport",
+    "TypeSettings",
     "approve",
     "authorize_live",
     "claim",
     "claim_next",
     "complete",
+    "configure_job_type",
+    "configure_source",
     "end_if_due",
     "escalate",
     "extend",
@@ -37,6 +47,8 @@ __all__ = [
     "pause",
     "reconcile",
     "reflect",
+    "register_job_type",
+    "register_source",
     "reject",
     "resolve",
     "resume",

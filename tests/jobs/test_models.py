@@ -175,7 +175,9 @@ def test_the_database_rewrites_no_history(delivered: Any, model: Any) -> None:
         model.objects.filter(job=job).update(**{column: "Something else."})
 
 
-def test_a_job_type_keeps_its_lease_and_its_ceiling_in_range(world: None) -> None:
-    for values in ({"lease_seconds": 59}, {"lease_seconds": 3601}, {"max_attempts_ceiling": 2}):
+def test_a_job_type_keeps_its_times_and_its_ceiling_in_range(world: None) -> None:
+    for values in ({"lease_seconds": 59}, {"lease_seconds": 3601}, {"max_attempts_ceiling": 2},
+                   {"backoff_cap_seconds": 9}, {"approval_valid_seconds": 0},
+                   {"attempt_timeout_seconds": 0}):  # fmt: skip
         with pytest.raises(IntegrityError), transaction.atomic():
             JobType.objects.filter(name="rewrite").update(**values)

@@ -38,6 +38,7 @@ NEVER_DELETED = {
     "agents_fleet",
     "jobs_job",
     "jobs_jobtype",
+    "jobs_source",
     "jobs_attempt",
     "jobs_execution",
     "jobs_permit",

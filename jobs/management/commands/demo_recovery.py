@@ -124,7 +124,10 @@ class Command(BaseCommand):
 
     def _people(self) -> tuple[_Worker, Principal]:
         install()
-        JobType.objects.filter(name="content_prep").update(uses_model=True)
+        if not JobType.objects.get(name="content_prep").uses_model:
+            transitions.configure_job_type(
+                name="content_prep", settings=transitions.TypeSettings(uses_model=True), **ACT
+            )
         catalogue.set_model(provider=MODEL[0], name=MODEL[1], **ACT)
         rates = [RateSet(above_input_tokens=0, input=Decimal(1), output=Decimal(2))]
         catalogue.set_price(provider=MODEL[0], name=MODEL[1], rates=rates, **ACT)
