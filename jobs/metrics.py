@@ -38,9 +38,15 @@ SELECT a.name, count(l.job_id) FROM agents_agent a
   LEFT JOIN jobs_lease l ON l.job_id = j.id AND l.expires_at > clock_timestamp()
  GROUP BY a.name
 """
-GAUGES = (
+#: What the sweeper could not end in its last round; an operator has to look.
+FAILURES = """
+SELECT count(*) FROM governance_pulse p, jsonb_object_keys(p.details -> 'failures')
+ WHERE p.name = 'sweeper'
+"""
+GAUGES: tuple[tuple[str, str, list[str], str], ...] = (
     ("fencepost_oldest_claimable_seconds", "Age of the oldest claimable job.", ["agent"], OLDEST),
     ("fencepost_live_leases", "Leases that have not expired.", ["agent"], LEASES),
+    ("fencepost_sweep_failures", "Jobs that the sweeper could not end.", [], FAILURES),
     # The one that grows with the history is the last: should it time out, the others are told.
     ("fencepost_jobs", "Jobs by state.", ["agent", "state"], JOBS),
 )

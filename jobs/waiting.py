@@ -50,6 +50,10 @@ SELECT s.state, w.waiting
  CROSS JOIN LATERAL (
        SELECT count(*)::int AS waiting FROM (
            SELECT 1 FROM jobs_job j WHERE j.state = s.state LIMIT %(limit)s) AS capped) AS w
+UNION ALL
+SELECT 'unswept', (SELECT count(*)::int FROM jsonb_object_keys(p.details -> 'failures'))
+       + coalesce(jsonb_array_length(p.details -> 'chores'), 0)
+  FROM governance_pulse p WHERE p.name = 'sweeper'
 """
 
 
@@ -108,7 +112,10 @@ def unresolved() -> QuerySet[Execution]:
 
 
 def count_waiting(*, up_to: int) -> dict[str, int]:
-    """Count the jobs that wait in each state that waits for a person, no further than `up_to`."""
+    """Count the jobs that wait in each state that waits for a person, no further than `up_to`.
+
+    `unswept` is what the sweeper failed at in its last round; absent before its first.
+    """
     [rows] = sql.together(sql.Statement(COUNT_WAITING, {"limit": up_to}))
     return {row["state"]: row["waiting"] for row in rows}
 

@@ -17,10 +17,12 @@ from governance.console.registry import (
     inbox_counters,
 )
 from governance.console.wording import stamp
+from governance.models import Pulse
 from jobs.models import Approval, Escalation, Job
 from jobs.waiting import count_waiting, unresolved, waiting
 
 State = Job.State
+SWEEPER = "sweeper"
 SHOWN = (
     "task_id", "state", "state_since", "risk_tier", "attempt", "max_attempts", "submitted_by",
     "asked_again_by", "task__title", "agent__name", "job_type__name",
@@ -95,6 +97,7 @@ def count() -> dict[str, int]:
     """Return how many jobs wait, by the kind of the inbox."""
     states = count_waiting(up_to=INBOX_COUNT_MAX + 1)
     counts = {name: states[state] for name, state in KINDS.items()}
+    counts["unswept"] = states.get("unswept", 0)
     return counts | {"in-doubt": unresolved().values("pk")[: INBOX_COUNT_MAX + 1].count()}
 
 
@@ -109,6 +112,29 @@ def in_doubt(limit: int) -> Iterator[Waiting]:
             since=row.decided_at,
             marks=(row.job.risk_tier, row.job.agent.name),
         )
+
+
+def unswept(limit: int) -> Iterator[Waiting]:
+    """Yield the jobs that the sweeper could not end, and the chores that it could not do."""
+    found = Pulse.objects.filter(name=SWEEPER).first()
+    if found is None:
+        return
+    failed = sorted(found.details.get("failures", {}).items(), key=lambda item: item[1]["since"])
+    pks = dict(
+        Job.objects.filter(task_id__in=[name for name, _ in failed[:limit]]).values_list(
+            "task_id", "pk"
+        )
+    )
+    for task_id, told in failed[:limit]:
+        url = reverse("admin:jobs_job_change", args=(pks[task_id],)) if task_id in pks else ""
+        yield Waiting(
+            title=task_id,
+            note=told["error"],
+            url=url,
+            since=datetime.fromisoformat(told["since"]),
+        )
+    for chore in found.details.get("chores", []):
+        yield Waiting(title=f"chore: {chore}", note="see its log", url="", since=found.at)
 
 
 #: The state in which a job is, for each kind.
@@ -156,6 +182,14 @@ for kind in (
         position=50,
         permission="jobs.view_job",
         empty="No job waits for attempts.",
+    ),
+    InboxKind(
+        name="unswept",
+        title="The sweeper failed at",
+        permission="jobs.view_job",
+        position=80,
+        rows=unswept,
+        empty="The sweeper ends what runs out.",
     ),
 ):
     add_inbox_kind(kind)

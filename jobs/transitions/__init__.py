@@ -24,10 +24,11 @@ from jobs.transitions.leases import heartbeat
 from jobs.transitions.live import authorize_live, revoke_live
 from jobs.transitions.outcomes import complete, escalate, fail
 from jobs.transitions.reflections import reflect
-from jobs.transitions.sweeping import SweepReport, end_if_due, sweep
+from jobs.transitions.sweeping import Failures, SweepReport, end_if_due, sweep
 from jobs.transitions.work import Outcome
 
 __all__ = [
+    "Failures",
     "Outcome",
     "SweepReport",
     "TypeSettings",

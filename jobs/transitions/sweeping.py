@@ -2,19 +2,21 @@
 
 Candidates are found without a lock; each is then locked, if free, and judged again, so that a job
 that was finished or renewed in the meantime is never touched, many sweepers take each job once,
-and a poisoned row stops nobody.
+and a poisoned row stops nobody: it is left out for a while, so that it takes no place of others.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from datetime import datetime
 
 import structlog
-from django.db import DatabaseError, transaction
+from django.db import OperationalError, connection, transaction
 
 from agents.transitions.admission import end_drains
-from governance import sql
-from governance.errors import DomainError
+from governance import clock, sql
+from governance.idempotency import RETRIED_STATES
 from jobs.models import Attempt
 from jobs.transitions.decisions import approval_expired, end_approval
 from jobs.transitions.outcomes import after_lost_attempt
@@ -24,31 +26,44 @@ log = structlog.get_logger(__name__)
 
 ACTOR = "system:sweeper"
 SWEEP_LIMIT = 500
+#: How long a job is left out that could not be ended; doubled with every further failure.
+REST_SECONDS = 10.0
+REST_SECONDS_MAX = 3600.0
+#: So many of them are remembered.
+FAILURES_MAX = 1000
+ERROR_CHARS_MAX = 200
 
 # No lock. Scans the live leases only (there is no index on the expiry, see Lease), and the
 # partial indexes attempt_deadline_idx, job_deadline_idx, job_queue_wait_idx and job_approval_idx.
 DUE = """
-(SELECT j.task_id FROM jobs_lease l JOIN jobs_job j ON j.id = l.job_id
+SELECT task_id FROM (
+(SELECT j.task_id, l.expires_at AS due FROM jobs_lease l JOIN jobs_job j ON j.id = l.job_id
    JOIN agents_session s ON s.id = l.session_id
-  WHERE l.expires_at <= clock_timestamp() OR s.state = 'superseded' LIMIT %(limit)s)
-UNION
-(SELECT j.task_id FROM jobs_attempt p JOIN jobs_job j ON j.id = p.job_id
+  WHERE (l.expires_at <= clock_timestamp() OR s.state = 'superseded')
+    AND j.task_id <> ALL(%(resting)s::text[])
+  ORDER BY l.expires_at, l.job_id LIMIT %(limit)s)
+UNION ALL
+(SELECT j.task_id, p.deadline_at FROM jobs_attempt p JOIN jobs_job j ON j.id = p.job_id
   WHERE p.ended_at IS NULL AND p.deadline_at <= statement_timestamp()
+    AND j.task_id <> ALL(%(resting)s::text[])
   ORDER BY p.deadline_at LIMIT %(limit)s)
-UNION
-(SELECT task_id FROM jobs_job
+UNION ALL
+(SELECT task_id, deadline_at FROM jobs_job
   WHERE deadline_at <= statement_timestamp() AND deadline_at IS NOT NULL AND finished_at IS NULL
+    AND task_id <> ALL(%(resting)s::text[])
   ORDER BY deadline_at LIMIT %(limit)s)
-UNION
-(SELECT task_id FROM jobs_job
+UNION ALL
+(SELECT task_id, expires_if_not_started_at FROM jobs_job
   WHERE expires_if_not_started_at <= statement_timestamp()
     AND expires_if_not_started_at IS NOT NULL AND state = 'queued' AND attempt = 0
+    AND task_id <> ALL(%(resting)s::text[])
   ORDER BY expires_if_not_started_at LIMIT %(limit)s)
-UNION
-(SELECT task_id FROM jobs_job
+UNION ALL
+(SELECT task_id, approval_valid_until FROM jobs_job
   WHERE approval_valid_until <= statement_timestamp() AND approval_valid_until IS NOT NULL
-    AND state = 'queued'
+    AND state = 'queued' AND task_id <> ALL(%(resting)s::text[])
   ORDER BY approval_valid_until LIMIT %(limit)s)
+) AS found GROUP BY task_id ORDER BY min(due), task_id
 """
 READ_SESSION = "SELECT state FROM agents_session WHERE id = %s"
 
@@ -70,29 +85,97 @@ class SweepReport:
         return sum(self.ended.values())
 
 
-def sweep(*, limit: int = SWEEP_LIMIT) -> SweepReport:
+@dataclass
+class _Failure:
+    error: str
+    since: datetime
+    rest_seconds: float
+    #: By the process's steady clock.
+    rests_until: float
+
+
+class Failures:
+    """The jobs that one sweeper could not end, and how long each is left out."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, _Failure] = {}
+
+    def add(self, task_id: str, error: str) -> None:
+        """Leave the job out for a while; the longer, the more often it has failed."""
+        before = self._jobs.pop(task_id, None)
+        seconds = REST_SECONDS
+        if before is not None:
+            seconds = min(before.rest_seconds * 2, REST_SECONDS_MAX)
+        since = before.since if before is not None else clock.now()
+        self._jobs[task_id] = _Failure(error, since, seconds, time.monotonic() + seconds)
+        while len(self._jobs) > FAILURES_MAX:
+            del self._jobs[next(iter(self._jobs))]
+
+    def resting(self) -> list[str]:
+        """Return the jobs that are left out now."""
+        now = time.monotonic()
+        return [task_id for task_id, failure in self._jobs.items() if failure.rests_until > now]
+
+    def keep(self, task_ids: set[str]) -> None:
+        """Forget all but those named: they are no longer due, or have been ended."""
+        self._jobs = {t: failure for t, failure in self._jobs.items() if t in task_ids}
+
+    def told(self) -> dict[str, dict[str, str]]:
+        """Return what failed, since when and why, as JSON."""
+        return {
+            task_id: {"error": failure.error, "since": failure.since.isoformat()}
+            for task_id, failure in self._jobs.items()
+        }
+
+
+def sweep(*, limit: int = SWEEP_LIMIT, failures: Failures | None = None) -> SweepReport:
     """End up to about `limit` leases, attempts, waits and jobs whose time has run out.
 
-    Must not be called inside a transaction: each job is ended in one of its own.
+    Must not be called inside a transaction: each job is ended in one of its own. The oldest come
+    first.
+
+    :param failures: what could not be ended before is left out while it rests.
+    :raises DatabaseError: the database is away.
     """
+    failures = Failures() if failures is None else failures
     report = SweepReport()
-    [rows] = sql.together(sql.Statement(DUE, {"limit": limit}))
+    resting = failures.resting()
+    [rows] = sql.together(sql.Statement(DUE, {"limit": limit, "resting": resting}))
     report.found = len(rows)
     for row in rows:
         task_id = row["task_id"]
         try:
             ended = end_if_due(task_id=task_id)
-        except (DomainError, DatabaseError, AssertionError, ValueError) as error:
-            report.failed[task_id] = str(error)
-            log.error("sweep.row_failed", task_id=task_id, error=str(error))
+        # Whatever it is, it is about this job only, and the others wait.
+        except Exception as error:
+            _raise_if_away(error)
+            if _is_contention(error):
+                continue  # somebody is at it, and the next round looks again
+            told = f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]
+            log.error("sweep.row_failed", task_id=task_id, error=told, exc_info=True)
+            report.failed[task_id] = told
+            failures.add(task_id, told)
             continue
         if ended is not None:
             report.ended[ended] = report.ended.get(ended, 0) + 1
+    failures.keep({*resting, *report.failed})
     try:
         report.drained = end_drains()
-    except DatabaseError as error:
-        log.error("sweep.drain_failed", error=str(error))
+    except Exception as error:
+        _raise_if_away(error)
+        log.error("sweep.drain_failed", error=str(error), exc_info=True)
     return report
+
+
+def _raise_if_away(error: Exception) -> None:
+    """Raise the error again where the database is away: that is the fault of no row."""
+    if not connection.is_usable():
+        raise error
+
+
+def _is_contention(error: Exception) -> bool:
+    sqlstate = getattr(error.__cause__, "sqlstate", None)
+    return isinstance(error, OperationalError) and sqlstate in RETRIED_STATES
 
 
 @transaction.atomic

@@ -262,7 +262,7 @@ class TestAnApprovalThatRunsOut:
 
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
-            cursor.execute("EXPLAIN " + DUE, {"limit": 500})
+            cursor.execute("EXPLAIN " + DUE, {"limit": 500, "resting": ["task-0"]})
             plan = "\n".join(row[0] for row in cursor.fetchall())
 
         assert "job_approval_idx" in plan

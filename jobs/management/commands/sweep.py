@@ -6,6 +6,7 @@ import json
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -47,6 +48,8 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         self.stop = threading.Event()
+        self.failures = transitions.Failures()
+        self.broken: set[str] = set()
         self.options = options
         if options["once"]:
             self._once()
@@ -89,12 +92,26 @@ class Command(BaseCommand):
 
     def _round(self) -> None:
         self._sweep()
-        self._serve_console()
+        self._do("console", self._serve_console)
         if self._is_due("prune") and not self.stop.is_set():
-            retention.prune(rounds_max=PRUNE_ROUNDS_MAX)
-            activity.forget_minutes()
+            self._do("prune", self._prune)
         if self._is_due("seal") and not self.stop.is_set():
-            self._seal()
+            self._do("seal", self._seal)
+
+    def _do(self, chore: str, run: Callable[[], Any]) -> None:
+        """Do a chore; one that fails is told of, and ends neither the round nor the process."""
+        try:
+            run()
+            self.broken.discard(chore)
+        except Exception:
+            if not connection.is_usable():
+                raise
+            log.exception("sweep.chore_failed", chore=chore)
+            self.broken.add(chore)
+
+    def _prune(self) -> None:
+        retention.prune(rounds_max=PRUNE_ROUNDS_MAX)
+        activity.forget_minutes()
 
     def _is_due(self, chore: str) -> bool:
         interval = self.options[f"{chore}_interval"]
@@ -109,7 +126,7 @@ class Command(BaseCommand):
         failed: dict[str, str] = {}
         limit = self.options["batch_size"]
         while not self.stop.is_set():
-            report = transitions.sweep(limit=limit)
+            report = transitions.sweep(limit=limit, failures=self.failures)
             failed |= report.failed
             for what, count in report.ended.items():
                 ended[what] = ended.get(what, 0) + count
@@ -117,10 +134,15 @@ class Command(BaseCommand):
             if report.total:
                 told = ", ".join(f"{count} {what}" for what, count in report.ended.items())
                 self.stdout.write(f"ended: {told}")
-            # A batch that ended nothing has met only rows that others hold, or that fail.
-            if report.found < limit or not report.total:
+            # A batch without either has met only rows that others hold.
+            if report.found < limit or not (report.total or report.failed):
                 break
-        pulse.beat("sweeper", ended=sum(ended.values()), failed=sorted(failed))
+        pulse.beat(
+            "sweeper",
+            ended=sum(ended.values()),
+            failures=self.failures.told(),
+            chores=sorted(self.broken),
+        )
         return ended, failed
 
     def _serve_console(self) -> None:
