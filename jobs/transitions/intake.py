@@ -264,6 +264,9 @@ def _validator(schema: str) -> Draft202012Validator:
 
 def _insert(work: Work, made: dict[str, Held], principal: Principal) -> set[str]:
     """Insert the jobs that nobody else inserted meanwhile; return their task ids."""
+    # In one order for all: an insert waits for a rival's of the same task, and two that named the
+    # same tasks in opposite order would wait for each other.
+    made = {task_id: made[task_id] for task_id in sorted(made)}
     for held in made.values():
         work.note(
             held,

@@ -73,13 +73,13 @@ def race(elsewhere: Callable[..., Future[Any]]) -> Race:
     return meet
 
 
-def until_it_waits(future: Future[Any]) -> bool:
-    """Return True once some backend waits for a lock, False when the future is done before."""
+def until_it_waits(future: Future[Any], *, waiting: int = 1) -> bool:
+    """Return True once so many backends wait for locks, False when the future is done before."""
     give_up = time.monotonic() + SECONDS_MAX
     while not future.done():
         with connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
-            if cursor.fetchone()[0]:
+            if cursor.fetchone()[0] >= waiting:
                 return True
         assert time.monotonic() < give_up, "the second neither waits nor ends"
         time.sleep(POLL_SECONDS)
@@ -119,5 +119,5 @@ def no_job_locks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def waits() -> Callable[[Future[Any]], bool]:
+def waits() -> Callable[..., bool]:
     return until_it_waits

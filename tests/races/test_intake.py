@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connections
+from django.db import IntegrityError, OperationalError, connections, transaction
 
 from agents.principals import Principal
-from governance import idempotency, sql
+from governance import sql
 from governance.errors import TaskContentMismatch
-from governance.idempotency import Answer
 from governance.models import AuditEvent, Fact
 from jobs import transitions
 from jobs.models import Job
+from tests.races.conftest import outcome_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -87,6 +88,46 @@ def test_control_an_insert_that_does_not_expect_a_rival_fails(
     assert isinstance(second, IntegrityError)
 
 
+@pytest.fixture
+def opposite(elsewhere: Any, waits: Any, submitter: Principal) -> Callable[[], tuple[Any, Any]]:
+    """Let two intakes name three tasks in opposite order and meet in the middle one."""
+
+    def meet() -> tuple[Any, Any]:
+        first, middle, last = (envelope(name) for name in ("task-a", "task-m", "task-z"))
+        with transaction.atomic():
+            intake_of(submitter, middle)()
+            forth = elsewhere(intake_of(submitter, first, middle, last))
+            assert waits(forth)
+            back = elsewhere(intake_of(submitter, last, middle, first))
+            assert waits(back, waiting=2)
+        return outcome_of(forth), outcome_of(back)
+
+    return meet
+
+
+def test_intakes_that_name_the_same_tasks_in_opposite_order_do_not_wait_for_each_other(
+    opposite: Any,
+) -> None:
+    forth, back = opposite()
+
+    assert [a.outcome for a in forth] == ["queued", "already_queued", "queued"]
+    assert [a.outcome for a in back] == ["already_queued"] * 3
+    assert [a.job["task_id"] for a in back] == ["task-z", "task-m", "task-a"]
+    assert Job.objects.count() == AuditEvent.objects.filter(action="job.queued").count() == 3
+
+
+def test_control_in_the_asked_order_one_of_them_is_ended_by_the_database(
+    opposite: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The package's `intake` is the move; its module is wanted.
+    module = sys.modules["jobs.transitions.intake"]
+    monkeypatch.setattr(module, "sorted", list, raising=False)
+
+    [ended] = [outcome for outcome in opposite() if isinstance(outcome, OperationalError)]
+
+    assert ended.__cause__.sqlstate == "40P01"
+
+
 def test_batches_that_name_the_same_tasks_in_another_order_all_get_their_answer(
     submitter: Principal,
 ) -> None:
@@ -94,14 +135,8 @@ def test_batches_that_name_the_same_tasks_in_another_order_all_get_their_answer(
 
     def submit(turn: int) -> Counter[str]:
         batch = tasks if turn % 2 else tasks[::-1]
-
-        def run() -> Answer:
-            outcomes = Counter(answer.outcome for answer in intake_of(submitter, *batch)())
-            return Answer(200, dict(outcomes))
-
         try:
-            # A deadlock of two batches is dissolved by the server and tried again by `once`.
-            return Counter(idempotency.once(run).body)
+            return Counter(answer.outcome for answer in intake_of(submitter, *batch)())
         finally:
             connections.close_all()
 
