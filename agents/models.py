@@ -225,6 +225,12 @@ class Session(models.Model):
                 name="session_superseded_iff_dated",
             ),
         ]
+        indexes = [
+            # The few that wait for an operator, for the inbox.
+            models.Index(
+                fields=["created_at"], name="session_pending_idx", condition=Q(state="pending")
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.agent_id}/{self.worker_id or self.cell_id}"
