@@ -6,4 +6,7 @@ class GovernanceConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from governance import checks  # noqa: F401 - registers them
+        from governance import checks, metrics  # noqa: F401 - checks registers itself
+        from governance.gauges import gauges
+
+        metrics.register(gauges)

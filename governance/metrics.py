@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import structlog
-from django.db import DatabaseError
+from django.db import DatabaseError, connection, transaction
 from django.http import HttpRequest, HttpResponse
 from prometheus_client import CollectorRegistry, Histogram, generate_latest, multiprocess
 from prometheus_client.core import REGISTRY, Metric
@@ -20,6 +21,8 @@ log = structlog.get_logger(__name__)
 
 #: Seconds. A long poll waits on purpose, up to half a minute.
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+#: A scrape may take this long at the database, whatever the size of the history.
+SCRAPE_TIMEOUT_MS = 3000
 REQUESTS = Histogram(
     "fencepost_request_seconds",
     "Time from a request to its answer.",
@@ -35,6 +38,14 @@ def register(gauges: Gauges) -> None:
     """Have `gauges` asked at every scrape; apps do this when they are ready."""
     if gauges not in _gauges:
         _gauges.append(gauges)
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Open a transaction whose statements are ended after `SCRAPE_TIMEOUT_MS`."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(f"SET LOCAL statement_timeout = {SCRAPE_TIMEOUT_MS}")
+        yield
 
 
 class _FromTheDatabase:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from governance import clock
@@ -11,3 +12,8 @@ from governance.models.facts import Pulse
 def beat(name: str, **details: Any) -> None:
     """Note that the process of that name has just finished a round."""
     Pulse.objects.update_or_create(name=name, defaults={"at": clock.now(), "details": details})
+
+
+def last_beats() -> dict[str, datetime]:
+    """Return when each background process last finished a round, by its name."""
+    return dict(Pulse.objects.order_by("name").values_list("name", "at"))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import connection
 from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
+
+from governance import metrics
 
 CLAIMS = Counter("fencepost_claims", "Leases granted.", ["agent"])
 HEARTBEATS = Counter("fencepost_heartbeats", "Leases renewed.", ["agent"])
 EXPIRIES = Counter("fencepost_expiries", "Leases that the sweeper ended.", [])
-#: A scrape may take this long at the database, whatever the size of the history.
-SCRAPE_TIMEOUT_MS = 3000
 
 # No locks. Counts unfinished and finished jobs alike, from `job_by_agent_idx` or the table.
 JOBS = """
@@ -62,7 +62,6 @@ def gauges() -> Iterable[Metric]:
 
 
 def _rows(query: str) -> list[tuple[Any, ...]]:
-    with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(f"SET LOCAL statement_timeout = {SCRAPE_TIMEOUT_MS}")
+    with metrics.bounded(), connection.cursor() as cursor:
         cursor.execute(query)
         return cursor.fetchall()

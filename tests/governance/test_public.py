@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.db import DatabaseError, connection
 from django.test import Client
 
-from governance import envelopes, public
+from agents.models import Agent
+from governance import clock, envelopes, public, pulse
+from governance.models import Fact, Pulse, StreamHold
 
 
 @pytest.fixture
@@ -76,6 +82,19 @@ def test_the_public_keys_are_those_that_verify(anybody):
     assert answer["Cache-Control"] == "public, max-age=60"
 
 
+def told(anybody: Client, name: str) -> list[str]:
+    """Return the samples of a gauge."""
+    lines = anybody.get("/metrics").content.decode().splitlines()
+    return [line for line in lines if re.match(rf"fencepost_{name}[ {{]", line)]
+
+
+def gauge(anybody: Client, name: str, **labels: str) -> float:
+    """Return the value of the one sample with these labels."""
+    asked = [f'{label}="{value}"' for label, value in labels.items()]
+    [line] = [line for line in told(anybody, name) if all(text in line for text in asked)]
+    return float(line.rpartition(" ")[2])
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("headers", "token", "status"),
@@ -102,6 +121,63 @@ def test_metrics_tell_jobs_by_agent_and_state_and_what_is_claimable(anybody, mak
     assert 'fencepost_jobs{agent="hermes",state="queued"} 1.0' in told
     assert 'fencepost_live_leases{agent="hermes"} 0.0' in told
     assert 'fencepost_oldest_claimable_seconds{agent="hermes"}' in told
+
+
+@pytest.mark.django_db
+def test_metrics_tell_how_long_background_processes_are_silent(anybody, world):
+    assert "fencepost_pulse_age_seconds{" not in anybody.get("/metrics").content.decode()
+    pulse.beat("sweeper")
+    Pulse.objects.create(name="relay:rabbitmq", at=clock.now() - timedelta(minutes=2))
+
+    assert gauge(anybody, "pulse_age_seconds", process="sweeper") < 60
+    assert 120 <= gauge(anybody, "pulse_age_seconds", process="relay:rabbitmq") < 180
+
+
+@pytest.mark.django_db
+def test_metrics_tell_what_waits_for_the_relay_and_what_is_parked(anybody, make_job, settings):
+    settings.BROKER_URL, settings.WEBHOOK_URL = "amqp://broker.example/", ""
+    for name in ("facts_waiting", "oldest_fact_seconds", "streams_parked", "streams_retried"):
+        assert gauge(anybody, name) == 0
+    job = make_job()
+    now = clock.now()
+    StreamHold.objects.create(
+        sink="rabbitmq", stream=job.audit_subject, fact=Fact.objects.get(), tries=12,
+        last_error="no", failed_at=now, next_try_at=now, parked_at=now,
+    )  # fmt: skip
+
+    assert gauge(anybody, "facts_waiting") == 1
+    assert gauge(anybody, "sink_facts_waiting", sink="rabbitmq") == 1
+    assert 0 < gauge(anybody, "oldest_fact_seconds") < 60
+    assert (gauge(anybody, "streams_parked"), gauge(anybody, "streams_retried")) == (1, 0)
+
+
+@pytest.mark.django_db
+def test_metrics_tell_the_guards_verdict_and_who_is_missing(anybody, world):
+    Agent.objects.exclude(name="hermes").update(expected=False)
+    Agent.objects.filter(name="hermes").update(expected=True)
+
+    assert gauge(anybody, "guard", state="degraded") == 1
+    assert gauge(anybody, "guard", state="healthy") == 0
+    assert gauge(anybody, "agent_missing", agent="hermes") == 1
+    assert 'agent="openclaw"' not in "".join(told(anybody, "agent_missing"))
+    assert told(anybody, "agent_silent_seconds") == [], "it was never heard of"
+
+
+@pytest.mark.django_db
+def test_every_metric_is_documented(anybody, make_job):
+    make_job()
+    anybody.get("/healthz")
+    page = Path(django_settings.BASE_DIR, "docs/reference/metrics.md").read_text()
+    documented = set(re.findall(r"^\| `(fencepost_\w+)`", page, re.M))
+
+    families = re.findall(
+        r"^# TYPE (fencepost_\w+) (?:gauge|counter|histogram)$",
+        anybody.get("/metrics").content.decode(),
+        re.M,
+    )
+    exposed = {name for name in families if not name.endswith("_created")}
+
+    assert documented == exposed
 
 
 @pytest.mark.django_db
