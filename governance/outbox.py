@@ -17,6 +17,8 @@ from governance.models.facts import Fact
 
 #: CloudEvents `type` prefix of the facts that the service itself states.
 TYPE_PREFIX = "dev.fencepost."
+#: Whose facts have ids that the service makes, which nobody restates.
+SYSTEM = "system"
 
 
 def fact(
@@ -26,7 +28,7 @@ def fact(
     kind: str,
     at: datetime,
     data: dict[str, Any],
-    principal: str = "system",
+    principal: str = SYSTEM,
 ) -> Fact:
     """Return a fact of the service itself, unsaved. The caller holds the stream's row lock.
 

@@ -1,4 +1,4 @@
-"""What is not kept for ever: answers of idempotency keys, and facts that everybody has.
+"""What is not kept for ever: answers of idempotency keys, content of facts that everybody has.
 
 Each function removes one bounded batch in a transaction of its own, and skips rows that somebody
 else has locked, so that several may run.
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from django.db import connection, transaction
 
+from governance import outbox
 from governance.idempotency import CLOCK_SKEW_DAYS, FULL_ANSWER_DAYS, TOMBSTONE_DAYS
 
-#: Longer than any key is honoured, so that a late repetition of a fact still finds its receipt.
+#: Longer than any key is honoured; after that only the receipt of a fact is kept.
 PUBLISHED_FACT_DAYS = 90
 ROWS_PER_BATCH = 1_000
 
@@ -42,10 +43,19 @@ SELECT id, published_at < clock_timestamp() - make_interval(days => %(days)s) AS
        recorded_at < clock_timestamp() - make_interval(days => %(days)s) AS aged
   FROM governance_fact WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
 """
+# What agents stated under ids of their own choice leaves its receipt: the id stays taken for ever.
 DROP_FACTS = """
 WITH old AS MATERIALIZED (
-    SELECT id FROM governance_fact WHERE id = ANY(%s) FOR UPDATE SKIP LOCKED)
-DELETE FROM governance_fact f USING old WHERE f.id = old.id
+    SELECT id FROM governance_fact WHERE id = ANY(%s) FOR UPDATE SKIP LOCKED),
+gone AS (
+    DELETE FROM governance_fact f USING old WHERE f.id = old.id
+    RETURNING f.fact_id, f.principal, f.content_sha256, f.receipt_id, f.sequence, f.recorded_at),
+receipts AS (
+    INSERT INTO governance_prunedfact
+           (fact_id, principal, content_sha256, receipt_id, sequence, recorded_at)
+    SELECT fact_id, principal, content_sha256, receipt_id, sequence, recorded_at
+      FROM gone WHERE principal <> %s)
+SELECT count(*) FROM gone
 """
 
 
@@ -100,8 +110,8 @@ def _prune_facts(limit: int, rounds_max: int | None) -> int:
             cursor.execute(PAGE_OF_FACTS, asked)
             page = cursor.fetchall()
             if old := [fact for fact, published_long_ago, _ in page if published_long_ago]:
-                cursor.execute(DROP_FACTS, [old])
-                total += cursor.rowcount
+                cursor.execute(DROP_FACTS, [old, outbox.SYSTEM])
+                total += cursor.fetchone()[0]
         if len(page) < limit or not page[-1][2]:
             break
         after = page[-1][0]

@@ -136,7 +136,7 @@ class Executions(AgentView):
             started = executions.start(entry=entry, binding=binding, **body)
             if isinstance(started, DomainError):
                 return refused(started)
-            return Answer(201, started)
+            return Answer(*started)
 
         return self.once(run, gate=self.gate(entry))
 

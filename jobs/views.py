@@ -160,6 +160,18 @@ def _if_at(revision: int, entry: Entry, task_id: str, run: Move) -> Outcome | Do
     return outcome
 
 
+def need_revision(revision: int | None, task_id: str) -> None:
+    """Refuse a job that is not at the revision of If-Match, if there is one; locks it.
+
+    :raises PreconditionFailed: it has moved on, with its revision as `current`.
+    """
+    if revision is None:
+        return
+    [[job]] = sql.together(sql.Statement(LOCK_REVISION, (task_id,)))
+    if job["revision"] != revision:
+        raise PreconditionFailed(current={"revision": job["revision"]})
+
+
 class Jobs(WorkerView):
     """Tasks in, jobs out."""
 
@@ -528,6 +540,7 @@ class ReflectOnJob(AttemptView):
             answers={201: shapes.ReflectionAnswerOut, 200: shapes.ReflectionAnswerOut},
             key="honoured",
             sessions=True,
+            if_match=True,
         )
     }
 
@@ -649,6 +662,7 @@ class ControlJob(WorkerView):
             reads=shapes.ControlIn,
             answers={200: shapes.ControlAnswerOut},
             key="required",
+            if_match=True,
         )
     }
 
@@ -657,8 +671,10 @@ class ControlJob(WorkerView):
         body = self.read(shapes.ControlIn)
         # Whose job it is never changes, so that it may be judged before the lock.
         queries.read_job(principal=self.principal, task_id=task_id)
+        revision = self.if_match()
 
         def run() -> Answer:
+            need_revision(revision, task_id)
             outcome = self.MOVES[body["action"]](
                 task_id=task_id,
                 actor=self.principal.text,

@@ -13,7 +13,7 @@ from governance.models.console import (
     EventMinuteCursor,
     SavedView,
 )
-from governance.models.facts import Fact, FactSink, FactStream, Pulse, StreamHold
+from governance.models.facts import Fact, FactSink, FactStream, PrunedFact, Pulse, StreamHold
 from governance.models.idempotency import IdempotencyRecord
 from governance.models.money import (
     Budget,
@@ -47,6 +47,7 @@ __all__ = [
     "LanguageModel",
     "Price",
     "PriceTier",
+    "PrunedFact",
     "Pulse",
     "Reservation",
     "ReservationHold",

@@ -53,6 +53,28 @@ class Fact(models.Model):
         return f"{self.type} {self.stream}#{self.sequence}"
 
 
+class PrunedFact(models.Model):
+    """The receipt of an agent's fact whose content is no longer kept.
+
+    Its id stays taken: restated, it is told apart from other content and gets the same receipt.
+    """
+
+    fact_id = models.CharField(max_length=120)
+    principal = models.CharField(max_length=160)
+    content_sha256 = models.CharField(max_length=64)
+    receipt_id = models.UUIDField()
+    sequence = models.PositiveBigIntegerField()
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["principal", "fact_id"], name="pruned_fact_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.fact_id} of {self.principal}"
+
+
 class FactStream(models.Model):
     """The counter of a stream that is not a job's: the facts that a principal states of itself.
 

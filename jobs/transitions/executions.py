@@ -185,11 +185,12 @@ def start(
     execution_digest: str,
     runtime: str,
     request_sha256: str,
-) -> dict[str, Any] | DomainError:
+) -> tuple[int, dict[str, Any]] | DomainError:
     """Spend the permit and record the execution as `unknown`, before anything outside happens.
 
-    The decision is stored once: the same request again gets the stored receipt, and a repetition
-    never means that the effect may be begun again.  A refusal that is returned was recorded.
+    Returns the status to answer with, 201, or 200 where it was started before: the decision is
+    stored once, the same request again gets the stored receipt, and a repetition never means that
+    the effect may be begun again.  A refusal that is returned was recorded.
 
     :raises PermitSpent, PermitRevoked, PermitExpired: the permit is not good (any more).
     :raises ExecutionConflict: the attempt's execution was started by another request.
@@ -211,7 +212,7 @@ def start(
             raise ExecutionConflict(current={"state": known.state})
         if known.state == Execution.State.REFUSED:
             return LiveExecutionNotAuthorized()
-        return execution_view(known, now=work.now)
+        return 200, execution_view(known, now=work.now)
     _check_acting(work, held, binding)
     if held.task.execution_digest != execution_digest:
         raise BindingMismatch("execution_digest is not that of the job's envelope.")
@@ -255,7 +256,7 @@ def start(
         },
     )
     work.save()
-    return refusal or execution_view(execution, now=work.now)
+    return refusal or (201, execution_view(execution, now=work.now))
 
 
 @transaction.atomic

@@ -12,7 +12,7 @@ from agents.models import Agent
 from governance import audit, clock, outbox, sql
 from governance.digests import canonical, sha256_hex
 from governance.errors import ChecksumMismatch, FactDigestConflict, FieldFault, InvalidArgument
-from governance.models import Fact
+from governance.models import Fact, PrunedFact
 from jobs.queries import instant
 from jobs.transitions.guards import check_token
 from jobs.transitions.work import Held, Work, lock
@@ -20,6 +20,8 @@ from jobs.transitions.work import Held, Work, lock
 #: Class of the advisory locks on (principal, fact id): the same fact twice is judged in turn.
 LOCK_CLASS = 5
 FACT_BYTES_MAX = 256 * 1024
+#: The columns of a fact that its receipt is made of, and compared by.
+RECEIPT = ("receipt_id", "fact_id", "sequence", "recorded_at", "content_sha256")
 LOCK_FACT = "SELECT pg_advisory_xact_lock(%s, hashtext(%s))"
 
 
@@ -80,10 +82,13 @@ def _check(stated: Stated) -> None:
 
 
 def _known(principal: str, stated: Stated) -> dict[str, Any] | None:
-    """Return the receipt of a fact that is recorded already."""
-    fact = Fact.objects.filter(principal=principal, fact_id=stated.fact_id).first()
-    if fact is None:
+    """Return the receipt of a fact that is recorded already, also when its content is pruned."""
+    asked = {"principal": principal, "fact_id": stated.fact_id}
+    kept = Fact.objects.filter(**asked).values(*RECEIPT)
+    found = list(kept.union(PrunedFact.objects.filter(**asked).values(*RECEIPT), all=True))
+    if not found:
         return None
+    fact = Fact(**found[0])
     if fact.content_sha256 != stated.content_sha256:
         raise FactDigestConflict(current={"content_sha256": fact.content_sha256})
     return _receipt(fact)

@@ -15,7 +15,7 @@ from uuid_utils.compat import uuid7
 from governance import clock, outbox, retention
 from governance.errors import IdempotencyKeyExpired
 from governance.idempotency import Answer, Key, once
-from governance.models import Fact, IdempotencyRecord
+from governance.models import Fact, IdempotencyRecord, PrunedFact
 
 pytestmark = pytest.mark.django_db
 
@@ -31,12 +31,16 @@ def kept(days_ago: float) -> IdempotencyRecord:
     return record
 
 
-def told(stream: str, *, recorded_days_ago: float, published_days_ago: float | None) -> Fact:
+def told(
+    stream: str, *, recorded_days_ago: float, published_days_ago: float | None, **over: str
+) -> Fact:
     now = clock.now()
     fact = outbox.fact(
         stream=stream, sequence=1, kind="job.claimed", data={},
         at=now - timedelta(days=recorded_days_ago),
     )  # fmt: skip
+    for name, value in over.items():
+        setattr(fact, name, value)
     if published_days_ago is not None:
         fact.published_at = now - timedelta(days=published_days_ago)
     fact.save(force_insert=True)
@@ -78,6 +82,21 @@ def test_only_facts_that_were_published_long_ago_go() -> None:
     left = set(Fact.objects.values_list("pk", flat=True))
     assert left == {late.pk, waits.pk, young.pk}
     assert gone.pk not in left
+
+
+def test_what_an_agent_stated_leaves_its_receipt_and_no_more() -> None:
+    told("job:a", recorded_days_ago=100, published_days_ago=91)
+    stated = told(
+        "job:b", recorded_days_ago=100, published_days_ago=91,
+        principal="agent:hermes", fact_id="report-1",
+    )  # fmt: skip
+
+    assert retention.prune().facts == 2
+
+    kept = PrunedFact.objects.get()
+    assert (kept.principal, kept.fact_id, kept.content_sha256, kept.receipt_id, kept.sequence) == (
+        "agent:hermes", "report-1", stated.content_sha256, stated.receipt_id, 1,
+    )  # fmt: skip
 
 
 @pytest.mark.django_db(transaction=True)

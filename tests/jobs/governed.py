@@ -114,12 +114,13 @@ class Governed:
             "runtime": job.attempts.get(number=job.attempt).runtime,
             "request_sha256": "ab" * 32,
         } | over
-        return executions.start(
+        answer = executions.start(
             entry=self.entry,
             permit_id=UUID(permit_id),
             binding=binding or self.binding(job),
             **asked,
         )
+        return answer[1] if isinstance(answer, tuple) else answer
 
     def begin(self, job: Job) -> Execution:
         """Claim, route, permit and start; return the execution, whose outcome is unknown."""

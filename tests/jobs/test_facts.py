@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import rfc8785
 from django.test import Client
 from uuid_utils.compat import uuid7
 
+from governance import clock, retention
 from governance.models import AuditEvent, Fact
 from jobs import transitions
 from jobs.models import Job
@@ -75,6 +77,23 @@ def test_the_same_fact_again_has_the_same_receipt(post: Post, subject: dict[str,
     first = post("facts", stated(subject=subject))
     assert post("facts", stated(subject=subject)) == first
     assert Fact.objects.filter(fact_id="report-1").count() == 1
+
+
+def test_a_fact_that_was_pruned_is_not_recorded_again(post: Post, subject: dict[str, Any]) -> None:
+    first = post("facts", stated(subject=subject))
+    long_ago = clock.now() - timedelta(days=retention.PUBLISHED_FACT_DAYS + 1)
+    Fact.objects.update(published_at=long_ago)
+    assert retention.prune().facts > 0
+    assert not Fact.objects.exists()
+
+    again = post("facts", stated(subject=subject))
+    other = post("facts", stated({"report": "r-2"}, subject=subject))
+
+    assert again == first
+    assert (other[0], other[1]["reason"]) == (409, "FACT_DIGEST_CONFLICT")
+    assert other[1]["current"] == {"content_sha256": stated()["content_sha256"]}
+    assert not Fact.objects.exists()
+    assert AuditEvent.objects.filter(action="fact.stated").count() == 1
 
 
 def test_other_content_under_the_same_id_is_a_conflict(post: Post, subject: dict[str, Any]) -> None:

@@ -816,6 +816,39 @@ def test_control_of_a_moved_job_is_refused_and_a_replay_moves_nothing_twice(ops,
     assert events() == 3
 
 
+def test_control_under_a_stale_if_match_fails_the_precondition(ops, claimed):
+    revision, path, same = claimed["job"]["revision"], "/v1/jobs/t-1/control", key()
+    before = events()
+
+    stale = ops.post(
+        path, control("PAUSE", revision - 1), If_Match=f'"r{revision - 1}"', Idempotency_Key=key()
+    )
+    assert refused(stale) == (412, "REVISION_MISMATCH")
+    assert stale.json()["current"]["revision"] == revision
+    assert (Job.objects.get().paused, events()) == (False, before)
+
+    tag = f'"r{revision}"'
+    first = ops.post(path, control("PAUSE", revision), If_Match=tag, Idempotency_Key=same)
+    again = ops.post(path, control("PAUSE", revision), If_Match=tag, Idempotency_Key=same)
+    assert (first.status_code, again.content) == (200, first.content)
+    assert events() == before + 1
+
+
+def test_a_reflection_under_a_stale_if_match_fails_the_precondition(worker, claimed):
+    said = authority(claimed) | {"what_worked": "a", "what_failed": "b", "pattern_observed": "c"}
+    before = events()
+
+    for path, body in (
+        ("/v1/jobs/t-1/reflections", said),
+        ("/v1/hermes/reflections", said | {"task_id": "t-1"}),
+    ):
+        stale = worker.post(path, body, If_Match='"r1"')
+        assert refused(stale) == (412, "REVISION_MISMATCH")
+    assert (Reflection.objects.count(), events()) == (0, before)
+
+    assert worker.post("/v1/jobs/t-1/reflections", said, If_Match='"r2"').status_code == 201
+
+
 def test_control_needs_key_scope_and_ownership(ops, issue, worker, claimed):
     body = control("STOP", claimed["job"]["revision"])
     other = Api(issue(submitter="other", scopes=["control", "read"]))

@@ -19,6 +19,7 @@ APPEND_ONLY = {
     "governance_auditevent",
     "governance_auditcheckpoint",
     "governance_auditcheckpointleaf",
+    "governance_prunedfact",
     "agents_activation",
     "agents_admissionchange",
     "jobs_task",
