@@ -17,18 +17,10 @@ CAPABILITIES_MAX = 64
 
 
 class Name(Text):
-    """A name that a caller chooses, without control characters."""
-
-    default_error_messages = {"control": "A name has no control characters."}
+    """A name that a caller chooses."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(min_length=1, max_length=NAME_CHARS_MAX, **options)
-
-    def to_internal_value(self, data: Any) -> str:
-        text = super().to_internal_value(data)
-        if not text.isprintable():
-            self.fail("control")
-        return text
+        super().__init__(plain=True, min_length=1, max_length=NAME_CHARS_MAX, **options)
 
 
 class Capabilities(Object):
@@ -50,7 +42,7 @@ class ActivateIn(Shape):
     cell_id = Name()
     boot_id = Name()
     protocol_version = Text(min_length=1, max_length=20)
-    runtime = Text(max_length=RUNTIME_CHARS_MAX, allow_blank=True, required=False)
+    runtime = Text(plain=True, max_length=RUNTIME_CHARS_MAX, allow_blank=True, required=False)
     capabilities = Capabilities(required=False)
     previous_session_id = Uuid(required=False, allow_null=True)
 
@@ -58,7 +50,7 @@ class ActivateIn(Shape):
 class HeartbeatIn(Shape):
     """A sign of life of a session, or of workers of the older contract."""
 
-    runtime = Text(max_length=RUNTIME_CHARS_MAX, allow_blank=True, required=False)
+    runtime = Text(plain=True, max_length=RUNTIME_CHARS_MAX, allow_blank=True, required=False)
     worker_ids = serializers.ListField(
         child=Name(), max_length=WORKERS_MAX, required=False, allow_empty=True
     )

@@ -11,6 +11,7 @@ from uuid_utils.compat import uuid7
 
 from governance import audit
 from governance.api import PROBLEM_TYPE, is_api_path, problem_for_status
+from governance.characters import shown
 
 #: What a caller may name its request: short, and harmless in logs and headers.
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}", re.ASCII)
@@ -78,3 +79,28 @@ def _why(request: HttpRequest, response: HttpResponse) -> str:
         except DisallowedHost:
             return HOST_UNKNOWN
     return ""
+
+
+class SeenCharacters:
+    """Show by number what would not be seen on a page of the console, wherever it comes from.
+
+    A title, a reason or a label that turns text around, or hides some of it, could make an
+    approval page say what it does not.  Here and not at each of hundreds of places in templates.
+    """
+
+    PATH = "/admin/"
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        response = self.get_response(request)
+        if (
+            request.path_info.startswith(self.PATH)
+            and not response.streaming
+            and response.get("Content-Type", "").startswith("text/html")
+        ):
+            text = response.content.decode(response.charset)
+            if (seen := shown(text)) != text:
+                response.content = seen.encode(response.charset)
+        return response

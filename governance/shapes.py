@@ -14,10 +14,12 @@ from typing import Any
 from rest_framework import serializers
 from rest_framework.settings import api_settings
 
+from governance.characters import unseen
 from governance.errors import FieldFault
 
 #: The largest integer that every JSON reader keeps exact (RFC 7493, 2.2).
 WHOLE_MAX = 2**53 - 1
+UNSEEN_TOLD_MAX = 5
 #: RFC 3339, 5.6; an offset is required.
 _RFC3339 = re.compile(
     r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d{1,9})?([Zz]|[+-]\d\d:\d\d)", re.ASCII
@@ -25,14 +27,24 @@ _RFC3339 = re.compile(
 
 
 class Text(serializers.CharField):
-    """A JSON string, kept as it is: not trimmed, never made of a number."""
+    """A JSON string, kept as it is: not trimmed, never made of a number.
 
-    def __init__(self, **options: Any) -> None:
+    :param plain: refuse characters that are not seen; for names.
+    """
+
+    default_error_messages = {
+        "unseen": "It has characters that are not seen, or that turn text around: {which}."
+    }
+
+    def __init__(self, *, plain: bool = False, **options: Any) -> None:
         super().__init__(trim_whitespace=False, **options)
+        self._plain = plain
 
     def to_internal_value(self, data: Any) -> str:
         if type(data) is not str:
             self.fail("invalid")
+        if self._plain and (which := unseen(data)):
+            self.fail("unseen", which=", ".join(which[:UNSEEN_TOLD_MAX]))
         return data
 
 

@@ -42,7 +42,7 @@ class SubjectIn(Shape):
 class FactIn(Shape):
     """What the outside world is to be told; `content_sha256` is of the RFC 8785 bytes of `data`."""
 
-    fact_id = Text(min_length=1, max_length=120)
+    fact_id = Text(plain=True, min_length=1, max_length=120)
     content_sha256 = Sha256()
     type = FactType()
     data = Object()  # type: ignore[assignment]

@@ -12,6 +12,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from agents.models import RISK_TIERS, Agent, RiskTier, Session
+from governance.characters import UNSEEN
 from governance.models.audit import ChainHead
 
 
@@ -181,6 +182,10 @@ class Job(ChainHead):
                     ]
                 ),
                 name="job_state_is_known",
+            ),
+            # No path addresses a slash, and nobody reads what is not seen.
+            models.CheckConstraint(
+                condition=~Q(task_id__regex=f"[/{UNSEEN}]"), name="job_task_id_is_plain"
             ),
             models.CheckConstraint(
                 condition=Q(risk_tier__in=RISK_TIERS), name="job_risk_tier_is_known"

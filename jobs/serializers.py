@@ -6,14 +6,24 @@ Requests are judged by the `...In` shapes.  The `...Out` ones describe answers, 
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from rest_framework import serializers
 
 from agents.models import RISK_TIERS
+from governance.characters import unseen
 from governance.reasons import REASON_CHARS_MAX
-from governance.shapes import AnyJson, Choice, Flag, Instant, Object, Shape, Text, Whole
+from governance.shapes import (
+    UNSEEN_TOLD_MAX,
+    AnyJson,
+    Choice,
+    Flag,
+    Instant,
+    Object,
+    Shape,
+    Text,
+    Whole,
+)
 from jobs.models import Job, Priority
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 
@@ -28,8 +38,6 @@ TEXT_CHARS_MAX = 20_000
 #: A worker that numbers its reflections leaves room for the numbers that the server gives.
 REFLECTION_NUMBER_MAX = 1_000_000_000
 
-#: A task is addressed by its id in paths, so a slash or a control character would hide it.
-_TASK_ID = re.compile(r"[^/\x00-\x1f\x7f]+")
 #: Words that stand in the place of a task id in paths, or that HTTP clients resolve away.
 RESERVED_TASK_IDS = frozenset({".", "..", "batch"})
 
@@ -37,14 +45,16 @@ RESERVED_TASK_IDS = frozenset({".", "..", "batch"})
 class TaskId(Text):
     """The submitter's name of a task."""
 
-    default_error_messages = {"unaddressable": "A task id has no slash and no control character."}
+    default_error_messages = {
+        "unaddressable": "No path could address it: it has a slash, or is a word of our paths."
+    }
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(min_length=1, max_length=TASK_ID_CHARS_MAX, **options)
+        super().__init__(plain=True, min_length=1, max_length=TASK_ID_CHARS_MAX, **options)
 
     def to_internal_value(self, data: Any) -> str:
         text = super().to_internal_value(data)
-        if not _TASK_ID.fullmatch(text) or text in RESERVED_TASK_IDS:
+        if "/" in text or text in RESERVED_TASK_IDS:
             self.fail("unaddressable")
         return text
 
@@ -53,7 +63,9 @@ class WorkerId(Text):
     """The worker's own name, by which the older worker contract knows it."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(min_length=1, max_length=WORKER_ID_CHARS_MAX, required=False, **options)
+        super().__init__(
+            plain=True, min_length=1, max_length=WORKER_ID_CHARS_MAX, required=False, **options
+        )
 
 
 class Labels(AnyJson):
@@ -61,7 +73,8 @@ class Labels(AnyJson):
 
     default_error_messages = {
         "labels": f"An object or array of at most {LABELS_MAX} strings"
-        f" of at most {LABEL_CHARS_MAX} characters."
+        f" of at most {LABEL_CHARS_MAX} characters, as are the names of an object.",
+        "unseen": "Its names have characters that are not seen, or that turn text around: {which}.",
     }
 
     def to_internal_value(self, data: Any) -> Any:
@@ -70,6 +83,11 @@ class Labels(AnyJson):
             self.fail("labels")
         if any(type(text) is not str or len(text) > LABEL_CHARS_MAX for text in members):
             self.fail("labels")
+        if isinstance(data, dict):
+            if any(len(name) > LABEL_CHARS_MAX for name in data):
+                self.fail("labels")
+            if which := unseen("".join(data)):
+                self.fail("unseen", which=", ".join(which[:UNSEEN_TOLD_MAX]))
         return data
 
 
@@ -117,7 +135,7 @@ class EnvelopeIn(Shape):
 class _WorkerIn(Shape):
     worker_id = WorkerId()
     owner = Text(max_length=60, required=False, allow_null=True)
-    runtime = Text(min_length=1, max_length=40, required=False, allow_null=True)
+    runtime = Text(plain=True, min_length=1, max_length=40, required=False, allow_null=True)
     lease_seconds = Whole(
         min_value=LEASE_SECONDS_MIN, max_value=LEASE_SECONDS_MAX, required=False, allow_null=True
     )
@@ -172,7 +190,7 @@ class FailIn(_AttemptIn):
     """Why an attempt failed, and whether another may do better."""
 
     error_message = Text(min_length=1, max_length=TEXT_CHARS_MAX)
-    error_code = Text(max_length=80, allow_blank=True, default="")
+    error_code = Text(plain=True, max_length=80, allow_blank=True, default="")
     retryable = Flag(default=True)
     progress = AnyJson(required=False, allow_null=True)
 

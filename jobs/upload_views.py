@@ -50,7 +50,7 @@ class _AuthorityIn(Shape):
 class UploadIn(_AuthorityIn):
     """The object that the attempt wants to put."""
 
-    name = Text(min_length=1, max_length=200)
+    name = Text(plain=True, min_length=1, max_length=200)
     media_type = MediaType()
     size_bytes = Whole(min_value=0, max_value=OBJECT_BYTES_MAX)
     sha256 = Sha256()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 
 from django.contrib.auth import get_user_model
@@ -10,17 +11,23 @@ from django.db import transaction
 from agents import barrier
 from agents.models import Agent, RiskTier, Submitter
 from governance import audit, clock
-from governance.errors import InvalidArgument, NotFound
+from governance.errors import FieldFault, InvalidArgument, NotFound
 from governance.reasons import required
 
 STALE_SECONDS_MAX = 86_400
+#: Names stand in paths, in subjects of the audit trail, and on approval pages.
+NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
 
 @transaction.atomic
 def register_agent(
     *, name: str, actor: str, reason: str, max_risk_tier: str = RiskTier.MEDIUM
 ) -> Agent:
-    """Enter an agent; one that is there already is returned as it is."""
+    """Enter an agent; one that is there already is returned as it is.
+
+    :raises InvalidArgument: the name is not made of letters, digits, hyphens and underscores.
+    """
+    _check_name(name)
     now = clock.now()
     agent, made = Agent.objects.get_or_create(
         name=name, defaults={"max_risk_tier": max_risk_tier, "created_at": now}
@@ -90,7 +97,9 @@ def register_submitter(*, name: str, actor: str, reason: str, owner: str = "") -
 
     :param owner: username of the person who answers for it; may not approve its high risks.
     :raises NotFound: there is no such user.
+    :raises InvalidArgument: the name is not made of letters, digits, hyphens and underscores.
     """
+    _check_name(name)
     user = None
     if owner:
         user = get_user_model().objects.filter(username=owner).first()
@@ -110,3 +119,9 @@ def register_submitter(*, name: str, actor: str, reason: str, owner: str = "") -
             after={"owner": owner},
         )
     return submitter
+
+
+def _check_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        wanted = "1 to 60 letters without accents, digits, hyphens and underscores"
+        raise InvalidArgument("The name cannot be used.", errors=[FieldFault("/name", wanted)])

@@ -12,6 +12,7 @@ from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
 from governance import objects
+from governance.characters import unseen
 from governance.errors import (
     ArtifactExists,
     ChecksumMismatch,
@@ -189,8 +190,10 @@ def complete_upload(
 def _check(announced: Announced) -> None:
     faults = []
     bare = announced.name.replace("/", "").replace("\\", "")
-    if bare != announced.name or announced.name in {"", ".", ".."} or not bare.isprintable():
+    if bare != announced.name or announced.name in {"", ".", ".."}:
         faults.append(FieldFault("/name", "a file name without a folder"))
+    elif which := unseen(bare):
+        faults.append(FieldFault("/name", f"without unseen characters: {', '.join(which[:5])}"))
     if announced.size_bytes > OBJECT_BYTES_MAX:
         faults.append(FieldFault("/size_bytes", f"{OBJECT_BYTES_MAX} at most"))
     if faults:

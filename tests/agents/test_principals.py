@@ -8,8 +8,13 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
-from agents.models import Agent
-from agents.transitions.principals import Settings, configure_agent
+from agents.models import Agent, Submitter
+from agents.transitions.principals import (
+    Settings,
+    configure_agent,
+    register_agent,
+    register_submitter,
+)
 from governance.errors import InvalidArgument, NotFound
 from governance.models import AuditEvent
 
@@ -56,3 +61,15 @@ def test_the_command_enters_and_configures(world):
     assert run("apollo", "--register") == {"agent": "apollo"}
     with pytest.raises(CommandError):
         run("apollo", "--no-expected")
+
+
+@pytest.mark.parametrize("register", [register_agent, register_submitter])
+@pytest.mark.parametrize("name", ["", "a b", "her\u202emes", "hermes\n", "a/b", "ä", "x" * 61])
+def test_a_name_is_made_of_plain_letters(world, register, name):
+    before = (Agent.objects.count(), Submitter.objects.count(), AuditEvent.objects.count())
+
+    with pytest.raises(InvalidArgument) as refusal:
+        register(name=name, **BY)
+
+    assert [fault.pointer for fault in refusal.value.errors] == ["/name"]
+    assert before == (Agent.objects.count(), Submitter.objects.count(), AuditEvent.objects.count())

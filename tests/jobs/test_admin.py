@@ -18,6 +18,7 @@ from django.urls import reverse
 
 from agents.entry import Entry
 from agents.principals import Principal
+from governance.characters import unseen
 from governance.console import acts
 from governance.models import AuditEvent, BulkItem, BulkRun, SavedView
 from jobs import transitions
@@ -267,6 +268,27 @@ def test_nobody_approves_what_they_asked_to_be_tried_again(as_: Any, make_job: A
     assert job.state == "held"
     assert BulkItem.objects.get().outcome == "failed"
     assert "SELF_APPROVAL" in BulkItem.objects.get().detail
+
+
+def test_nothing_on_an_approval_page_is_disguised(as_: Any, make_job: Any) -> None:
+    turned = "Pay \u202e0001 only\u202c\u200b"
+    job = make_job(
+        execution_approval_required=True,
+        title=turned,
+        goal=f"Do this: {turned}",
+        inputs={"to": turned},
+        labels={"for": turned},
+    )
+    client = as_("approver")
+
+    for page in (
+        reverse("admin:jobs_job_change", args=(job.pk,)),
+        reverse("admin:jobs_job_changelist"),
+        reverse("admin:console_inbox"),
+    ):
+        text = client.get(page).content.decode()
+        assert "Pay [U+202E]0001 only[U+202C][U+200B]" in text
+        assert not unseen(text.replace("\n", "").replace("\t", ""))
 
 
 def test_expired_rejected_and_withdrawn_are_three_different_things(as_: Any, make_job: Any) -> None:

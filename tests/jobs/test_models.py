@@ -53,6 +53,17 @@ def test_an_attempt_is_closed_once() -> None:
         attempt.close("failed", at=clock)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "task_id", ["a/b", "pay\u202eyap", "a\u200bb", "a\nb", "\ufeffa", "a\u2028b"]
+)
+def test_a_task_id_that_is_not_seen_as_it_is_cannot_be_stored(make_job: Any, task_id: str) -> None:
+    job = make_job()
+    with pytest.raises(IntegrityError, match="job_task_id_is_plain"), transaction.atomic():
+        make_job(task_id=task_id)
+
+    assert list(Job.objects.all()) == [job]
+
+
 FORBIDDEN = {
     "a move that does not exist": ({"state": "completed", "finished_at": F("created_at")},
                                    "is not a move"),

@@ -871,3 +871,31 @@ def test_a_recorded_refusal_is_kept_by_the_rule_of_all_refusals(refusal, kept, a
     told = views.refused(refusal)
 
     assert (told.status, told.recorded, told.headers) == (refusal.status, kept, after)
+
+
+@pytest.mark.parametrize("char", ["\u202e", "\u200b", "\ufeff", "\u2028", "\x1b", "\u00ad"])
+def test_names_have_no_unseen_characters(ops, worker, char):
+    told = f"U+{ord(char):04X}"
+    bad = f"a{char}b"
+
+    task = ops.post("/v1/jobs", TASK | {"task_id": bad, "labels": {bad: "x"}})
+    claim = worker.post("/v1/jobs/t/claim", {"worker_id": bad, "runtime": bad})
+    beat = worker.post("/v1/agents/hermes/heartbeat", {"worker_ids": [bad]})
+
+    for response, pointers in (
+        (task, ["/labels", "/task_id"]),
+        (claim, ["/runtime", "/worker_id"]),
+        (beat, ["/worker_ids/0"]),
+    ):
+        assert refused(response) == (400, "INVALID_ARGUMENT")
+        errors = response.json()["errors"]
+        assert sorted(fault["pointer"] for fault in errors) == pointers
+        assert all(told in fault["detail"] for fault in errors)
+    assert Job.objects.count() == 0
+
+
+def test_other_text_may_have_them_and_so_may_values_of_labels(ops):
+    text = "\u202eturned\u202c around"
+    task = TASK | {"task_id": "größer 東京", "title": text, "labels": {"von": text}}
+
+    assert ops.post("/v1/jobs", task).json()["job"]["title"] == text
