@@ -21,6 +21,7 @@ from governance import sql
 from governance.errors import (
     DispatcherEpochStale,
     PermissionDenied,
+    RateLimited,
     SessionNotApproved,
     SessionRequired,
     SessionSuperseded,
@@ -58,13 +59,23 @@ SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.approve_cells, a.admissio
 READ_BY_SESSION = _READ_CALLER.format(session="s.kind = 'activated' AND s.session_id = %(session)s")
 READ_BY_WORKER = _READ_CALLER.format(session="s.kind = 'implicit' AND s.worker_id = %(session)s")
 
+#: New names of one agent in a day. A worker that takes another name for every job is fine; one
+#: that takes a name for every request is broken, and these rows are kept.
+IMPLICIT_A_DAY_MAX = 10_000
+RETRY_SECONDS = 3600
+
+# Locks: the new row. Index: session_implicit_made_idx, at most so many entries of the last day.
 ADD_IMPLICIT = """
 INSERT INTO agents_session (session_id, agent_id, kind, state, worker_id, cell_id, boot_id,
                             generation, dispatcher_epoch, activation_operation_id,
                             protocol_version, runtime, capabilities, created_at)
-SELECT %s, %s, 'implicit', 'current', %s, '', '', 1, f.dispatcher_epoch, '', '', '', '{}',
-       clock_timestamp()
-  FROM agents_fleet f WHERE f.id = 1
+SELECT %(session)s, %(agent)s, 'implicit', 'current', %(worker)s, '', '', 1, f.dispatcher_epoch,
+       '', '', '', '{}', clock_timestamp()
+  FROM agents_fleet f
+ WHERE f.id = 1 AND (
+       SELECT count(*) FROM agents_session s
+        WHERE s.agent_id = %(agent)s AND s.kind = 'implicit'
+          AND s.created_at > statement_timestamp() - interval '1 day') < %(most)s
     ON CONFLICT DO NOTHING
 """
 
@@ -124,6 +135,7 @@ def enter(
     :raises PermissionDenied: the agent is disabled, or the principal is no agent.
     :raises SessionRequired, SessionSuperseded, SessionNotApproved, DispatcherEpochStale: the
         session is not, or no longer, one that may act.
+    :raises RateLimited: the agent has taken too many names today.
     """
     if entry.principal.kind != "agent":
         raise PermissionDenied("Only an agent's credential may do that.")
@@ -135,13 +147,28 @@ def enter(
     lock = sql.Statement(LOCK_SHARED, (AGENT_LOCK, agent_id))
     _, [row], *rest = sql.together(lock, read, *also)
     if make_session and row["session_pk"] is None and entry.session_id is None:
-        add = sql.Statement(ADD_IMPLICIT, (uuid7(), agent_id, entry.worker_id))
-        _, [row] = sql.together(add, read)
+        _, [row] = sql.together(add_implicit(agent_id=agent_id, worker_id=entry.worker_id), read)
+        if row["session_pk"] is None:
+            raise too_many_names()
     _check(entry, row)
     if make_session and row["seen_due"] and row["session_pk"] is not None:
         seen = {"session": row["session_pk"], "runtime": row["runtime"] or ""}
         sql.together(sql.Statement(NOTE_PRESENCE, seen))
     return _caller(entry, row), rest
+
+
+def add_implicit(*, agent_id: int, worker_id: str) -> sql.Statement:
+    """Return the statement that makes the session of a worker's name, while there is room."""
+    made = {"session": uuid7(), "agent": agent_id, "worker": worker_id, "most": IMPLICIT_A_DAY_MAX}
+    return sql.Statement(ADD_IMPLICIT, made)
+
+
+def too_many_names() -> RateLimited:
+    """Return the refusal of one more name than an agent may take in a day."""
+    return RateLimited(
+        f"The agent has taken {IMPLICIT_A_DAY_MAX} new worker ids in a day; use one of them.",
+        after_seconds=RETRY_SECONDS,
+    )
 
 
 def _check(entry: Entry, row: sql.Row) -> None:

@@ -226,10 +226,16 @@ class Session(models.Model):
             ),
         ]
         indexes = [
+            # How many names an agent took in a day.
+            models.Index(
+                fields=["agent", "created_at"],
+                name="session_implicit_made_idx",
+                condition=Q(kind="implicit"),
+            ),
             # The few that wait for an operator, for the inbox.
             models.Index(
                 fields=["created_at"], name="session_pending_idx", condition=Q(state="pending")
-            )
+            ),
         ]
 
     def __str__(self) -> str:

@@ -148,7 +148,7 @@ def parse_strict(body: bytes, *, depth_max: int = DEPTH_MAX, members_max: int = 
     except RecursionError as error:
         raise NotStrictJson(f"nested deeper than {depth_max}") from error
     except ValueError as error:  # an integer too long to be read at all
-        raise NotStrictJson(f"an integer beyond {INTEGER_MAX}") from error
+        raise NotStrictJson(f"an integer beyond {INTEGER_MAX} (2^53-1)") from error
     if fault := _fault(value, "", depth_max, members_max):
         raise fault
     return value
@@ -194,7 +194,9 @@ def _number_fault(value: int | float, pointer: str) -> NotStrictJson | None:
     if isinstance(value, float) and not math.isfinite(value):
         return NotStrictJson("a number that is not finite", pointer)
     if abs(value) > INTEGER_MAX and value == int(value):
-        return NotStrictJson(f"an integer beyond {INTEGER_MAX}", pointer)
+        told = f"{value:.6g}" if isinstance(value, float) else f"of {len(str(abs(value)))} digits"
+        said = f"an integer beyond {INTEGER_MAX} (2^53-1), {told}; send it as text"
+        return NotStrictJson(said, pointer)
     return None
 
 

@@ -6,6 +6,7 @@ Requests are judged by the `...In` shapes.  The `...Out` ones describe answers, 
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from rest_framework import serializers
@@ -35,6 +36,7 @@ LABELS_MAX = 64
 LABEL_CHARS_MAX = 200
 TOOLS_MAX = 200
 TEXT_CHARS_MAX = 20_000
+PROGRESS_BYTES_MAX = 64 * 1024
 #: A worker that numbers its reflections leaves room for the numbers that the server gives.
 REFLECTION_NUMBER_MAX = 1_000_000_000
 
@@ -88,6 +90,22 @@ class Labels(AnyJson):
                 self.fail("labels")
             if which := unseen("".join(data)):
                 self.fail("unseen", which=", ".join(which[:UNSEEN_TOLD_MAX]))
+        return data
+
+
+class Progress(AnyJson):
+    """What a worker tells of its work so far; any JSON, but small: it is written at every beat."""
+
+    default_error_messages = {"large": f"At most {PROGRESS_BYTES_MAX} bytes as compact JSON."}
+
+    def __init__(self, **options: Any) -> None:
+        told = f"Any JSON of at most {PROGRESS_BYTES_MAX} bytes; kept for the next attempt."
+        super().__init__(required=False, allow_null=True, help_text=told, **options)
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+        if len(text.encode()) > PROGRESS_BYTES_MAX:
+            self.fail("large")
         return data
 
 
@@ -161,7 +179,7 @@ class BeatIn(Shape):
     task_id = TaskId()
     attempt = Whole(min_value=1, max_value=2**31 - 1)
     fencing_token = Whole(min_value=1)
-    progress = AnyJson(required=False, allow_null=True)
+    progress = Progress()
 
 
 class _AttemptIn(Shape):
@@ -192,7 +210,7 @@ class FailIn(_AttemptIn):
     error_message = Text(min_length=1, max_length=TEXT_CHARS_MAX)
     error_code = Text(plain=True, max_length=80, allow_blank=True, default="")
     retryable = Flag(default=True)
-    progress = AnyJson(required=False, allow_null=True)
+    progress = Progress()
 
 
 class EscalateIn(_AttemptIn):

@@ -11,6 +11,7 @@ from django.db.models import Count, Max
 from jobs.models import JobType, Lease
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.transitions.leases import HEARTBEATS_MAX
+from jobs.transitions.uploads import GRANTS_MAX
 
 
 class JobsWorkload:
@@ -30,6 +31,7 @@ class JobsWorkload:
             "lease_seconds_min": LEASE_SECONDS_MIN,
             "lease_seconds_max": LEASE_SECONDS_MAX,
             "heartbeats_max": HEARTBEATS_MAX,
+            "uploads_max": GRANTS_MAX,
         }
 
     def job_types(self, *, agent_id: int) -> list[dict[str, Any]]:

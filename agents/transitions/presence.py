@@ -7,9 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from uuid_utils.compat import uuid7
 
-from agents.entry import ADD_IMPLICIT, Caller, Entry, enter
+from agents.entry import Caller, Entry, add_implicit, enter, too_many_names
 from agents.models import Agent
 from agents.transitions.sessions import heartbeat_interval_seconds
 from governance import sql
@@ -26,6 +25,10 @@ SELECT s.id, clock_timestamp(), %(runtime)s FROM agents_session s
  ORDER BY s.id
     ON CONFLICT (session_id) DO UPDATE
    SET last_heartbeat_at = EXCLUDED.last_heartbeat_at, runtime = EXCLUDED.runtime
+"""
+KNOWN = """
+SELECT count(*)::int AS workers FROM agents_session
+ WHERE agent_id = %(agent_id)s AND kind = 'implicit' AND worker_id = ANY(%(workers)s::text[])
 """
 
 
@@ -47,19 +50,22 @@ def beat(*, entry: Entry, agent: str, runtime: str = "", worker_ids: list[str]) 
     :raises PermissionDenied: the credential is another agent's.
     :raises SessionRequired, SessionSuperseded, SessionNotApproved, DispatcherEpochStale: the
         session may not act; it must activate.
+    :raises RateLimited: the agent has taken too many new names today.
     """
     if entry.principal.kind != "agent" or entry.principal.name != agent:
         raise PermissionDenied("A credential speaks for its own agent only.")
     caller, _ = enter(entry)
     workers = sorted(set(worker_ids[:WORKERS_MAX]))
-    makes = [sql.Statement(ADD_IMPLICIT, (uuid7(), caller.agent_id, worker)) for worker in workers]
+    makes = [add_implicit(agent_id=caller.agent_id, worker_id=worker) for worker in workers]
     noted = {
         "agent_id": caller.agent_id,
         "session_pk": caller.session_pk,
         "workers": workers,
         "runtime": runtime,
     }
-    sql.together(*makes, sql.Statement(BEAT, noted))
+    *_, [known] = sql.together(*makes, sql.Statement(BEAT, noted), sql.Statement(KNOWN, noted))
+    if known["workers"] < len(workers):
+        raise too_many_names()
     return _standing(caller, Agent.objects.get(pk=caller.agent_id))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
@@ -20,13 +21,17 @@ from governance.errors import (
     GrantExpired,
     InvalidArgument,
     NotFound,
+    RateLimited,
     WrongOwner,
 )
 from governance.objects import OBJECT_BYTES_MAX, Stored
 from jobs.models import Upload
 from jobs.queries import instant
 from jobs.transitions.guards import check_token, need_active, need_lease, need_session
-from jobs.transitions.work import lock
+from jobs.transitions.work import Held, Work, lock
+
+#: Of one attempt, stored or still open; a grant that ran out unused makes room again.
+GRANTS_MAX = 200
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,7 @@ def grant_upload(
     :raises SessionRequired: the caller has no activated session.
     :raises LeaseExpired, StaleFencingToken, InvalidTransition: the attempt may not act.
     :raises InvalidArgument: the object is too large, or its name could lead elsewhere.
+    :raises RateLimited: the attempt has `GRANTS_MAX` artifacts and open grants.
     """
     _check(announced)
     work = lock([task_id], entry=entry, numbers=[attempt])
@@ -56,6 +62,7 @@ def grant_upload(
     check_token(work, held, attempt, fencing_token)
     need_active(held)
     need_lease(work, held)
+    _check_room(work, held)
     assert work.caller is not None
     key = objects.object_key(
         job_id=str(held.job.job_id), fencing_token=fencing_token, sha256=announced.sha256
@@ -198,6 +205,19 @@ def _check(announced: Announced) -> None:
         faults.append(FieldFault("/size_bytes", f"{OBJECT_BYTES_MAX} at most"))
     if faults:
         raise InvalidArgument("This upload cannot be granted.", errors=faults)
+
+
+def _check_room(work: Work, held: Held) -> None:
+    """Refuse a grant too many. Under the job's lock; index: the foreign key's."""
+    taken = Q(state=Upload.State.STORED) | Q(expires_at__gt=work.now)
+    of_attempt = Upload.objects.filter(
+        taken, job_id=held.job.pk, fencing_token=held.job.fencing_token
+    )
+    if of_attempt.count() >= GRANTS_MAX:
+        raise RateLimited(
+            f"An attempt has {GRANTS_MAX} artifacts and open grants at most.",
+            after_seconds=objects.GRANT_SECONDS,
+        )
 
 
 def _receipt(outcome: str, upload: Upload) -> dict[str, Any]:

@@ -12,10 +12,11 @@ import pytest
 from django.test import Client
 from uuid_utils.compat import uuid7
 
-from governance import objects
-from governance.models import Fact
+from governance import clock, objects
+from governance.models import AuditEvent, Fact
 from jobs import transitions
 from jobs.models import Job, Upload
+from jobs.transitions import uploads
 from tests.world import TEST
 
 BYTES = b"# A specification\n"
@@ -132,6 +133,27 @@ def test_an_object_is_put_once(
     _, grant = acting("uploads", authority | announced())
     assert put(client, grant, BYTES).status_code == 201
     assert put(client, grant, BYTES).status_code == 412
+
+
+def test_an_attempt_has_a_bounded_number_of_grants(
+    acting: Callable[..., Any], authority: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "GRANTS_MAX", 2)
+    for name in ("a", "b"):
+        assert acting("uploads", authority | announced(name=name))[0] == 201
+    events = AuditEvent.objects.count()
+
+    status, refused = acting("uploads", authority | announced(name="c"))
+
+    assert (status, refused["code"], refused["reason"]) == (
+        429,
+        "RESOURCE_EXHAUSTED",
+        "RATE_LIMITED",
+    )
+    assert refused["retry"] == {"rule": "wait", "after_seconds": objects.GRANT_SECONDS}
+    assert (Upload.objects.count(), AuditEvent.objects.count()) == (2, events)
+    Upload.objects.filter(name="a").update(expires_at=clock.now())
+    assert acting("uploads", authority | announced(name="c"))[0] == 201
 
 
 def test_a_grant_that_is_not_ours_opens_nothing(

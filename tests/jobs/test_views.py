@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from django.utils import timezone
 from uuid_utils.compat import uuid7
 
+from agents import entry
+from agents.models import Session
 from governance.errors import ApprovalRequired, BudgetExhausted
 from governance.models import AuditEvent, IdempotencyRecord
 from jobs import views
 from jobs.models import Job, Lease, Reflection, Skill
+from jobs.serializers import PROGRESS_BYTES_MAX
 from tests.client import Api, refused
 
 pytestmark = pytest.mark.django_db
@@ -899,3 +903,52 @@ def test_other_text_may_have_them_and_so_may_values_of_labels(ops):
     task = TASK | {"task_id": "größer 東京", "title": text, "labels": {"von": text}}
 
     assert ops.post("/v1/jobs", task).json()["job"]["title"] == text
+
+
+@pytest.mark.parametrize("size", [PROGRESS_BYTES_MAX - 2, PROGRESS_BYTES_MAX - 1])
+def test_progress_is_small(ops, worker, size):
+    ops.post("/v1/jobs", TASK)
+    held = worker.post(f"/v1/jobs/{TASK['task_id']}/claim", {"worker_id": "w"}).json()
+    beat = {"task_id": TASK["task_id"], "attempt": 1, "fencing_token": held["fencing_token"]}
+
+    answer = worker.post("/v1/leases/heartbeat", {"leases": [beat | {"progress": "x" * size}]})
+
+    [item] = answer.json()["results"]
+    fits = size + 2 <= PROGRESS_BYTES_MAX
+    assert item["status"] == (200 if fits else 400)
+    if not fits:
+        assert [fault["pointer"] for fault in item["errors"]] == ["/progress"]
+        assert str(PROGRESS_BYTES_MAX) in item["errors"][0]["detail"]
+    assert (Lease.objects.get().progress is not None) == fits
+
+
+@pytest.mark.parametrize(("number", "told"), [("1e300", "1e+300"), ("9" * 20, "of 20 digits")])
+def test_a_number_that_others_would_read_differently_is_told(ops, number, told):
+    raw = json.dumps(TASK | {"inputs": {"deep": ["@"]}}).replace('"@"', number).encode()
+
+    response = ops.post("/v1/jobs", raw=raw)
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    [fault] = response.json()["errors"]
+    assert fault["pointer"] == "/inputs/deep/0"
+    assert told in fault["detail"] and "send it as text" in fault["detail"]
+    assert Job.objects.count() == 0
+
+
+def test_an_agent_takes_a_bounded_number_of_new_names_in_a_day(ops, worker, monkeypatch):
+    monkeypatch.setattr(entry, "IMPLICIT_A_DAY_MAX", 2)
+    ops.post("/v1/jobs", TASK)
+    claim = f"/v1/jobs/{TASK['task_id']}/claim"
+    beat = "/v1/agents/hermes/heartbeat"
+    assert worker.post(beat, {"worker_ids": ["one", "two"]}).status_code == 200
+
+    for response in (
+        worker.post(beat, {"worker_ids": ["two", "three"]}),
+        worker.post(claim, {"worker_id": "three"}),
+    ):
+        assert refused(response) == (429, "RATE_LIMITED")
+        assert response["Retry-After"] == "3600"
+    assert Session.objects.filter(kind="implicit").count() == 2
+    assert Job.objects.get().state == "queued"
+
+    assert worker.post(claim, {"worker_id": "two"}).status_code == 200
