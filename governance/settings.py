@@ -175,6 +175,7 @@ AXES_COOLOFF_TIME = 0.25  # hours
 #: A name is locked for the address that failed, so that nobody locks others out from afar.
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_RESET_ON_SUCCESS = True
+AXES_LOCKOUT_TEMPLATE = "console/locked.html"
 AXES_ENABLE_ACCESS_FAILURE_LOG = False
 AXES_VERBOSE = False
 

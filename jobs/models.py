@@ -274,6 +274,8 @@ class Job(ChainHead):
             models.Index(fields=["state", "-id"], name="job_by_state_idx"),
             # The few that are paused, for the console's list.
             models.Index(fields=["-id"], name="job_paused_idx", condition=Q(paused=True)),
+            # Few jobs are of high risk; among many others their list must not look for them.
+            models.Index(fields=["-id"], name="job_high_risk_idx", condition=Q(risk_tier="high")),
             models.Index(fields=["agent", "-id"], name="job_by_agent_idx"),
             models.Index(fields=["submitted_by", "-id"], name="job_by_submitter_idx"),
             models.Index(

@@ -116,7 +116,8 @@ class KeysetChangeList(ChangeList):
             estimated = estimate(self.model._meta.db_table)
             if estimated > COUNT_MAX:
                 return f"about {number(estimated)}"
-        counted = self.queryset.order_by().values("pk")[: COUNT_MAX + 1].count()
+        # In list order, so that the count walks the index of the list and no further.
+        counted = self.queryset.order_by("-pk").values("pk")[: COUNT_MAX + 1].count()
         return f"more than {number(COUNT_MAX)}" if counted > COUNT_MAX else number(counted)
 
 

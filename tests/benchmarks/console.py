@@ -18,6 +18,8 @@ import tempfile
 import time
 from typing import Any
 
+from governance import embedded
+
 ROUNDS = 7
 MEDIAN_MS_MAX = 300
 LIST_QUERIES_MAX = 12
@@ -39,7 +41,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
         os.chmod(folder, 0o711)
         os.environ["FENCEPOST_DATA"] = f"{folder}/data"
-        status = measure(asked)
+        server = embedded.provide()
+        try:
+            status = measure(asked)
+        finally:
+            if server is not None:
+                server.release()
     sys.exit(status)
 
 
@@ -110,7 +117,8 @@ def paths(prefix: str) -> list[str]:
     jobs = reverse("admin:jobs_job_changelist")
     asked = {
         "jobs_job": ["", "?state__exact=completed", "?state__exact=escalated", "?agent=hermes",
-                     "?stage=waiting", "?stage=over", "?risk_tier__exact=medium", "?since=1h",
+                     "?stage=waiting", "?stage=over", "?risk_tier__exact=medium",
+                     "?risk_tier__exact=high", "?since=1h",
                      "?since=7d&state__exact=failed&agent=openclaw", f"?q={prefix}77",
                      "?paused__exact=1", f"?older={middle}", f"?newer={middle}",
                      f"?state__exact=stopped&older={middle}"],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests import plans
 from tests.benchmarks.console import LIST_QUERIES_MAX, MEDIAN_MS_MAX, faults_of, lists, paths
 
@@ -31,42 +29,29 @@ BIG = {
 }
 
 
-@pytest.fixture
-def of_pages(as_: Any, make_job: Any, claim: Any) -> dict[str, list[plans.Sent]]:
-    """The statements of every page that the benchmark measures."""
+ASIDE = ("seqscan", "sort", "incremental_sort", "bitmapscan")
+
+
+def test_no_page_reads_a_big_table_from_end_to_end_and_no_list_sorts_one(
+    as_: Any, make_job: Any, claim: Any
+) -> None:
+    # Of two rows any plan is as good. What is shown is what the indexes allow.
     claim(make_job(task_id="fill-77"))
     make_job(task_id="fill-1234", execution_approval_required=True)
-    client, found = as_("governor"), {}
+    client, read, sorts = as_("governor"), {}, {}
+
     for path in paths("fill-"):
-        client.get(path)
         with plans.sent() as statements:
             assert client.get(path).status_code == 200
-        found[path] = statements
-    return found
-
-
-def test_no_page_has_to_read_a_big_table_from_end_to_end(of_pages: Any) -> None:
-    # Of two rows any plan is as good. What is shown is that an index would serve.
-    read = {
-        (path, statement[0][:300]): whole
-        for path, statements in of_pages.items()
-        for statement in statements
-        if (whole := plans.read_whole(plans.plan_of(statement, disabled=("seqscan",))) & BIG)
-    }
+        for statement in statements:
+            plan = plans.plan_of(statement, disabled=ASIDE)
+            if whole := plans.read_whole(plan) & BIG:
+                read[path, statement[0][:300]] = whole
+            ordered = plans.sorted_tables(plan) & BIG
+            if ordered and path.partition("?")[0] in lists():
+                sorts[path, statement[0][:300]] = ordered
 
     assert read == {}
-
-
-def test_no_list_has_to_sort_a_big_table(of_pages: Any) -> None:
-    disabled = ("seqscan", "sort", "bitmapscan", "incremental_sort")
-    sorts = {
-        (path, statement[0][:200]): tables
-        for path, statements in of_pages.items()
-        if path.partition("?")[0] in lists()
-        for statement in statements
-        if (tables := plans.sorted_tables(plans.plan_of(statement, disabled=disabled)) & BIG)
-    }
-
     assert sorts == {}
 
 
