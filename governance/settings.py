@@ -12,6 +12,7 @@
 """
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -322,7 +323,19 @@ def _without_traceback(record: logging.LogRecord) -> bool:
     return True
 
 
+_SIGNED = re.compile(r"(/objects/)[^\s\"'?]+")
+
+
+def _without_signatures(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what is signed of an upload's path: whoever reads it may put the object."""
+    for name in ("request", "event"):
+        if isinstance(text := event.get(name), str) and "/objects/" in text:
+            event[name] = _SIGNED.sub(r"\1[signed]", text)
+    return event
+
+
 _shared_processors: list[Any] = [
+    _without_signatures,
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.add_log_level,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,10 +12,12 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.test import Client
+from structlog.stdlib import ProcessorFormatter
 from uuid_utils.compat import uuid7
 
 from governance import clock, objects
 from governance.models import AuditEvent, Fact
+from governance.settings import LOGGING
 from jobs import transitions
 from jobs.models import Job, Upload
 from jobs.transitions import uploads
@@ -154,6 +158,31 @@ def test_an_attempt_has_a_bounded_number_of_grants(
     assert (Upload.objects.count(), AuditEvent.objects.count()) == (2, events)
     Upload.objects.filter(name="a").update(expires_at=clock.now())
     assert acting("uploads", authority | announced(name="c"))[0] == 201
+
+
+def test_no_log_line_has_the_signature_of_a_grant(
+    client: Client,
+    acting: Callable[..., Any],
+    authority: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, grant = acting("uploads", authority | announced())
+    signed = urlsplit(grant["url"]).path.removeprefix("/objects/")
+    handler = logging.StreamHandler(lines := io.StringIO())
+    said = {name: what for name, what in LOGGING["formatters"]["json"].items() if name != "()"}
+    handler.setFormatter(ProcessorFormatter(**said))
+    for name in ("django_structlog.middlewares.request", "django.request"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [handler])
+        monkeypatch.setattr(logging.getLogger(name), "level", logging.INFO)
+    client.raise_request_exception = False
+
+    put(client, grant, BYTES)
+    monkeypatch.setattr(objects.FolderStore, "receive", lambda self, **_: {}["away"])
+    assert put(client, grant, BYTES).status_code == 500
+
+    told = lines.getvalue()
+    assert told.count("/objects/[signed]") >= 3
+    assert signed not in told and signed[:40] not in told
 
 
 def test_a_grant_that_is_not_ours_opens_nothing(
