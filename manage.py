@@ -26,6 +26,9 @@ def main() -> None:
     except embedded.EmbeddedError as error:
         sys.exit(f"fencepost: {error}")
     finally:
+        # Its listener would take the end of the database for a failure.
+        if (wakeups := sys.modules.get("jobs.wakeups")) is not None:
+            wakeups.close()
         if server is not None:
             server.release()
 

@@ -63,6 +63,8 @@ class Children:
         """
         ended = [child for child in self._all if child.process.poll() is not None]
         for child in ended:
+            # What it has left behind, the workers of a killed gunicorn, still holds its port.
+            _signal(child.process.pid, signal.SIGKILL)
             self._tell(f"-{child.process.pid}")
             since = time.monotonic() - RESTARTS_WINDOW_SECONDS
             child.started = [at for at in child.started if at > since] + [time.monotonic()]

@@ -199,6 +199,13 @@ def test_a_busy_port_is_told_in_one_line(installation):
     assert f"Port {installation.port} cannot be used" in done.stderr
 
 
+def test_a_word_for_a_port_is_told_in_one_line(installation):
+    installation.port = "x"
+    done = installation.run("--once")
+    assert is_one_line(done), done.stderr
+    assert "'x' is no port number" in done.stderr
+
+
 def test_an_unusable_data_folder_is_told_in_one_line(installation):
     installation.folder.write_text("not a folder")
     done = installation.run("--once")

@@ -95,6 +95,18 @@ def test_a_child_that_ended_is_started_again(children):
     assert children.restart_ended() == []
 
 
+def test_what_an_ended_child_left_behind_is_gone_before_the_next_starts(children):
+    left = f"import subprocess, sys; print(subprocess.Popen({FOREVER!r}).pid, flush=True)"
+    child = children.start("one", [sys.executable, "-c", left])
+    child.process.wait()
+    pids = [int(word) for word in child.log.read_text().split() if word.isdecimal()]
+    assert len(pids) == 1 and alive(pids[0])
+
+    assert children.restart_ended() == [child]
+
+    assert eventually(lambda: not alive(pids[0]))
+
+
 def test_a_child_that_keeps_ending_is_given_up_in_one_line(children):
     child = children.start("one", [sys.executable, "-c", ""])
     with pytest.raises(KeepsFailing, match=r"one keeps ending; its log is .*one\.log"):

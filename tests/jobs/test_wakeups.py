@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,10 +11,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from django.core import management
 from django.db import connection, connections
 from uuid_utils.compat import uuid7
 
+import manage
 from agents.models import Agent
+from governance import embedded
 from jobs import wakeups
 from jobs.models import Job
 from tests.client import Api
@@ -250,3 +254,25 @@ def test_two_waiting_workers_never_get_the_same_job(no_polling, long_poll, make_
         "task-1",
         "task-2",
     ]
+
+
+def test_a_command_stops_listening_before_its_database_goes(world, monkeypatch):
+    def listens() -> bool:
+        return any(thread.name == "wakeups" for thread in threading.enumerate())
+
+    class Server:
+        def release(self) -> None:
+            listening.append(listens())
+
+    def run(argv: list[str]) -> None:
+        wakeups.announce(1)
+        listening.append(listens())
+
+    listening: list[bool] = []
+    monkeypatch.setattr(embedded, "provide", Server)
+    monkeypatch.setattr(management, "execute_from_command_line", run)
+    monkeypatch.setattr(sys, "argv", ["manage.py", "requeue"])
+
+    manage.main()
+
+    assert listening == [True, False]

@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 import time
-from argparse import ArgumentTypeError
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -74,15 +73,16 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--port", type=port_number, default=8000)
+        # Judged in `port_number`: argparse would print its usage for a mistyped PORT=.
+        parser.add_argument("--port", default="8000")
         parser.add_argument("--once", action="store_true", help="end when the examples arrived")
         parser.add_argument("--no-workers", action="store_true")
         parser.add_argument("--no-examples", action="store_true")
 
     def handle(
-        self, *, port: int, once: bool, no_workers: bool, no_examples: bool, **options: Any
+        self, *, port: str, once: bool, no_workers: bool, no_examples: bool, **options: Any
     ) -> None:
-        run = Run(Console(highlight=False), port)
+        run = Run(Console(highlight=False), port_number(port))
         run.obey_signals()
         try:
             run.prepare()
@@ -122,8 +122,9 @@ class Interrupted(Exception):
 
 
 def port_number(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 65535:
-        raise ArgumentTypeError(f"{text!r} is no port number")
+    """:raises CommandError: it is none."""
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:6]) <= 65535:
+        raise CommandError(f"{text[:40]!r} is no port number: PORT is one from 1 to 65535.")
     return int(text)
 
 
