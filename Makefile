@@ -14,7 +14,7 @@ INSTALL = if uv --version >/dev/null 2>&1; then \
 	else $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-recovery test races simulate lint types docs bench bench-console release clean
+.PHONY: help setup run demo demo-recovery test races simulate lint types docs bench bench-barrier bench-console release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ docs: $(VENV)/.installed ## write the generated reference anew
 
 bench: $(VENV)/.installed-dev ## lifecycles over HTTP beside pgbench with the same SQL, as JSON
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
+
+bench-barrier: $(VENV)/.installed-dev ## closing an agent over HTTP while 64 workers claim, as JSON
+	@$(BIN)/python -m tests.benchmarks.barrier $(ARGS)
 
 bench-console: $(VENV)/.installed-dev ## every console page on a large database, as JSON
 	@$(BIN)/python -m tests.benchmarks.console $(ARGS)

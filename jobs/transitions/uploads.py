@@ -152,12 +152,13 @@ def complete_upload(
     )
     if upload is None:
         raise NotFound("There is no upload of that id for this task.")
-    wanted = Stored(upload.size_bytes, upload.sha256)
-    if Stored(size_bytes, sha256) != wanted:
-        raise ChecksumMismatch("Size or checksum are not those of the grant.")
-    if (upload.attempt, upload.fencing_token) == (attempt, fencing_token) and upload.artifact_id:
+    wanted, told = Stored(upload.size_bytes, upload.sha256), Stored(size_bytes, sha256)
+    mine = (upload.attempt, upload.fencing_token) == (attempt, fencing_token)
+    if mine and upload.artifact_id and told == wanted:
         return _receipt("already_recorded", upload)
     check_token(work, held, attempt, fencing_token)
+    if told != wanted:
+        raise ChecksumMismatch("Size or checksum are not those of the grant.")
     if upload.fencing_token != fencing_token:
         raise NotFound("The upload was granted to another attempt.")
     if stored is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ CODES = {
     "ALREADY_EXISTS": {409},
 }
 EFFECTS = {"none", "applied", "unknown"}
+RESULT_SHA256 = "cd" * 32
 RULES = {"never", "reauthenticate", "stop", "refresh", "wait", "reconcile", "read", "same_key"}
 
 
@@ -45,6 +47,8 @@ class Target:
     other_token: str
     submitter_token: str
     task_type: str
+    #: Whether a priced model is allowed for the agent's work of that type.
+    models: bool
 
 
 @dataclass(frozen=True)
@@ -139,9 +143,15 @@ def target(request: pytest.FixtureRequest, base_url: str) -> Target:
             other_token=told["CONTRACT_OTHER_AGENT_TOKEN"],
             submitter_token=told["CONTRACT_SUBMITTER_TOKEN"],
             task_type=told.get("CONTRACT_TASK_TYPE", "content_prep"),
+            models=bool(told.get("CONTRACT_MODELS")),
         )
     server = request.getfixturevalue("live_server")
     issue = request.getfixturevalue("issue")
+    # Grants of the local store name the address that the service is known under.
+    request.getfixturevalue("settings").PUBLIC_URL = server.url
+    from tests.jobs.governed import price_a_model
+
+    price_a_model()
     return Target(
         url=server.url,
         agent="hermes",
@@ -149,6 +159,7 @@ def target(request: pytest.FixtureRequest, base_url: str) -> Target:
         other_token=issue(agent="openclaw"),
         submitter_token=issue(submitter="ops", scopes=["submit", "read", "control", "admit"]),
         task_type="content_prep",
+        models=True,
     )
 
 
@@ -228,3 +239,111 @@ def claim_new(ops: Caller, worker: Caller, task: dict[str, Any], **headers: str)
     reply = worker.post(f"/v1/jobs/{task['task_id']}/claim", sent, **headers)
     assert (reply.status, reply.body["outcome"]) == (200, "claimed")
     return Claimed(task["task_id"], worker_id, reply.body["job"] | reply.body)
+
+
+class Cell:
+    """A cell of the agent, in which boots come and go."""
+
+    def __init__(self, target, worker):
+        self.path = f"/v1/agents/{target.agent}"
+        self.worker, self.cell_id = worker, f"cell-{uuid4()}"
+
+    def activate(self, boot_id, operation=None, same=None, **over):
+        body = {
+            "activation_operation_id": operation or str(uuid4()),
+            "cell_id": self.cell_id,
+            "boot_id": boot_id,
+            "protocol_version": "1.0",
+            "runtime": "command",
+            "capabilities": {},
+        } | over
+        return self.worker.post(f"{self.path}/activate", body, idempotency_key=same or key())
+
+
+def headers(reply):
+    return {
+        "fencepost_session": reply.body["session_id"],
+        "fencepost_epoch": reply.body["dispatcher_epoch"],
+    }
+
+
+@pytest.fixture
+def cell(target, worker):
+    return Cell(target, worker)
+
+
+def request_id(job: dict[str, Any], *, attempt: int) -> str:
+    """Return the external request id: of these plain values, sorted keys are their RFC 8785."""
+    named = {
+        "task_id": job["task_id"],
+        "job_id": job["job_id"],
+        "execution_digest": job["execution_digest"],
+        "runtime": job["runtime"],
+        "attempt": attempt,
+    }
+    text = json.dumps(named, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return "xr_" + hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass
+class Acting:
+    """A claimed job under a session, and the calls that lead its holder outside."""
+
+    caller: Caller
+    held: Claimed
+    session: dict[str, str]
+
+    @property
+    def id(self) -> str:
+        return request_id(self.held.job, attempt=self.held.job["attempt"])
+
+    @property
+    def binding(self) -> dict[str, Any]:
+        return {
+            "task_id": self.held.task_id,
+            **self.held.authority,
+            "external_request_id": self.id,
+        }
+
+    def post(self, path, body, same=None, **session):
+        sent = {"idempotency_key": same or key()} | (session or self.session)
+        return self.caller.post(path, body, **sent)
+
+    def permit(self, **over):
+        body = self.binding | {
+            "reservation_id": None,
+            "mode": "mock",
+            "expected_revision": self.held.job["revision"],
+        }
+        return self.post("/v1/executions/permits", body | over)
+
+    def start(self, permit_id, same=None, **over):
+        body = self.binding | {
+            "permit_id": permit_id,
+            "execution_digest": self.held.job["execution_digest"],
+            "runtime": self.held.job["runtime"],
+            "request_sha256": "ab" * 32,
+        }
+        return self.post("/v1/executions", body | over, same)
+
+    def result(self, **over):
+        body = {
+            "task_id": self.held.task_id,
+            **self.held.authority,
+            "execution_digest": self.held.job["execution_digest"],
+            "outcome": "succeeded",
+            "result_sha256": RESULT_SHA256,
+            "result": {"n": 1},
+        }
+        return self.post(f"/v1/executions/{self.id}/result", body | over)
+
+    def begin(self):
+        started = self.start(self.permit().body["permit_id"])
+        assert started.status in (200, 201)
+        return started
+
+
+@pytest.fixture
+def acting(ops, worker, target, envelope):
+    session = headers(Cell(target, worker).activate("a"))
+    return Acting(worker, claim_new(ops, worker, envelope(), **session), session)

@@ -2,94 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
 
-from tests.contract.conftest import Caller, Claimed, claim_new, key
-from tests.contract.test_sessions import Cell, headers
-
-RESULT_SHA256 = "cd" * 32
-
-
-def request_id(job: dict[str, Any], *, attempt: int) -> str:
-    """Return the external request id: of these plain values, sorted keys are their RFC 8785."""
-    named = {
-        "task_id": job["task_id"],
-        "job_id": job["job_id"],
-        "execution_digest": job["execution_digest"],
-        "runtime": job["runtime"],
-        "attempt": attempt,
-    }
-    text = json.dumps(named, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return "xr_" + hashlib.sha256(text.encode()).hexdigest()
-
-
-@dataclass
-class Acting:
-    """A claimed job under a session, and the calls that lead its holder outside."""
-
-    caller: Caller
-    held: Claimed
-    session: dict[str, str]
-
-    @property
-    def id(self) -> str:
-        return request_id(self.held.job, attempt=self.held.job["attempt"])
-
-    @property
-    def binding(self) -> dict[str, Any]:
-        return {
-            "task_id": self.held.task_id,
-            **self.held.authority,
-            "external_request_id": self.id,
-        }
-
-    def post(self, path, body, same=None, **session):
-        sent = {"idempotency_key": same or key()} | (session or self.session)
-        return self.caller.post(path, body, **sent)
-
-    def permit(self, **over):
-        body = self.binding | {
-            "reservation_id": None,
-            "mode": "mock",
-            "expected_revision": self.held.job["revision"],
-        }
-        return self.post("/v1/executions/permits", body | over)
-
-    def start(self, permit_id, same=None, **over):
-        body = self.binding | {
-            "permit_id": permit_id,
-            "execution_digest": self.held.job["execution_digest"],
-            "runtime": self.held.job["runtime"],
-            "request_sha256": "ab" * 32,
-        }
-        return self.post("/v1/executions", body | over, same)
-
-    def result(self, **over):
-        body = {
-            "task_id": self.held.task_id,
-            **self.held.authority,
-            "execution_digest": self.held.job["execution_digest"],
-            "outcome": "succeeded",
-            "result_sha256": RESULT_SHA256,
-            "result": {"n": 1},
-        }
-        return self.post(f"/v1/executions/{self.id}/result", body | over)
-
-    def begin(self):
-        started = self.start(self.permit().body["permit_id"])
-        assert started.status in (200, 201)
-        return started
-
-
-@pytest.fixture
-def acting(ops, worker, target, envelope):
-    session = headers(Cell(target, worker).activate("a"))
-    return Acting(worker, claim_new(ops, worker, envelope(), **session), session)
+from tests.contract.conftest import RESULT_SHA256, Acting, claim_new, key, request_id
 
 
 def test_a_started_execution_is_unknown_until_its_result_is_bound(ops, acting):

@@ -4,40 +4,7 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import pytest
-
-from tests.contract.conftest import claim_new, key
-
-
-class Cell:
-    """A cell of the agent, in which boots come and go."""
-
-    def __init__(self, target, worker):
-        self.path = f"/v1/agents/{target.agent}"
-        self.worker, self.cell_id = worker, f"cell-{uuid4()}"
-
-    def activate(self, boot_id, operation=None, same=None, **over):
-        body = {
-            "activation_operation_id": operation or str(uuid4()),
-            "cell_id": self.cell_id,
-            "boot_id": boot_id,
-            "protocol_version": "1.0",
-            "runtime": "command",
-            "capabilities": {},
-        } | over
-        return self.worker.post(f"{self.path}/activate", body, idempotency_key=same or key())
-
-
-def headers(reply):
-    return {
-        "fencepost_session": reply.body["session_id"],
-        "fencepost_epoch": reply.body["dispatcher_epoch"],
-    }
-
-
-@pytest.fixture
-def cell(target, worker):
-    return Cell(target, worker)
+from tests.contract.conftest import claim_new, headers, key
 
 
 def test_the_same_activation_gets_the_same_session(cell):
