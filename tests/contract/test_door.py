@@ -122,7 +122,45 @@ def test_a_repetition_gets_the_original_status_and_bytes(ops, claimed):
 @pytest.mark.parametrize("bad", ["", "no-uuid", "3c26883f-b8a4-4508-8ed8-28e98bfbd685"])
 def test_a_key_is_a_uuid_of_version_7(ops, claimed, bad):
     body = {"action": "PAUSE", "reason": "why", "expected_task_revision": claimed.job["revision"]}
-    assert ops.post(claimed.path("control"), body, idempotency_key=bad).status == 400
+    refused = ops.post(claimed.path("control"), body, idempotency_key=bad)
+    assert refused.refusal == (400, "IDEMPOTENCY_KEY_INVALID")
+
+
+def test_who_changes_something_once_says_under_which_key(ops, worker, target, claimed):
+    agent = f"/v1/agents/{target.agent}"
+    for caller, path in (
+        (ops, claimed.path("control")),
+        (ops, f"{agent}/admission"),
+        (worker, f"{agent}/activate"),
+        (worker, "/v1/executions/permits"),
+        (worker, "/v1/executions"),
+        (worker, "/v1/facts"),
+        (worker, "/v1/uploads"),
+        (worker, f"/v1/uploads/{uuid4()}/complete"),
+    ):
+        refused = caller.post(path, {})
+        assert refused.status == 400, path
+        assert refused.body["code"] == "INVALID_ARGUMENT"
+
+
+def test_a_refusal_that_is_for_ever_is_kept_under_its_key_and_one_that_passes_is_not(
+    ops, worker, envelope, claimed
+):
+    """Kept are refusals whose rule is never, stop or read; section 3."""
+    task, same = envelope(), key()
+    ops.post("/v1/jobs", task)
+    other = task | {"title": "Another title"}
+    first = ops.post("/v1/jobs", other, idempotency_key=same)
+    again = ops.post("/v1/jobs", other, idempotency_key=same)
+    assert first.refusal == (409, "TASK_CONTENT_MISMATCH")
+    assert (again.content, again.headers["Idempotent-Replayed"]) == (first.content, "true")
+
+    passing = key()
+    body = {"action": "PAUSE", "reason": "why", "expected_task_revision": 999}
+    for _ in range(2):
+        stale = ops.post(claimed.path("control"), body, idempotency_key=passing)
+        assert stale.refusal == (409, "REVISION_MISMATCH")
+        assert "Idempotent-Replayed" not in stale.headers
 
 
 def test_a_key_that_is_too_old_is_never_executed(ops, claimed):

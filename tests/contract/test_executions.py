@@ -34,22 +34,30 @@ def test_a_start_is_answered_again_and_never_made_again(acting):
     permit = acting.permit().body["permit_id"]
     same = key()
     first = acting.start(permit, same)
-    assert acting.start(permit, same).content == first.content
+    replayed, repeated = acting.start(permit, same), acting.start(permit)
+    assert (first.status, replayed.status, repeated.status) == (201, 201, 200)
+    assert replayed.content == first.content
+    assert repeated.body["external_request_id"] == acting.id
     other = acting.start(permit, request_sha256="ef" * 32)
-    assert other.status == 409
+    assert other.refusal == (409, "EXECUTION_CONFLICT")
+    assert acting.permit().refusal in ((409, "PERMIT_SPENT"), (409, "REVISION_MISMATCH"))
 
 
 def test_a_result_with_another_digest_is_a_conflict(acting):
     acting.begin()
     acting.result()
     other = acting.result(result_sha256="ef" * 32)
-    assert (other.status, other.body["code"]) == (409, "ABORTED")
+    assert other.refusal == (409, "RESULT_DIGEST_CONFLICT")
+    assert other.body["code"] == "ABORTED"
 
 
 def test_the_server_computes_the_identity_itself(acting):
     foreign = request_id(acting.held.job, attempt=2)
     reply = acting.permit(external_request_id=foreign)
-    assert (reply.status, reply.body["code"]) == (400, "INVALID_ARGUMENT")
+    assert reply.refusal == (400, "BINDING_MISMATCH")
+    permit = acting.permit().body["permit_id"]
+    for over in ({"execution_digest": "ab" * 32}, {"runtime": "another"}):
+        assert acting.start(permit, **over).refusal == (400, "BINDING_MISMATCH")
 
 
 @pytest.mark.parametrize("attempt", [True, "1", 0, 1.5])
@@ -67,7 +75,7 @@ def test_a_stale_token_or_revision_gets_no_permit(acting):
 def test_a_worker_without_a_session_gets_no_permit(ops, worker, envelope):
     held = claim_new(ops, worker, envelope())
     acting = Acting(worker, held, {})
-    assert acting.permit().status in (401, 403)
+    assert acting.permit().refusal == (401, "SESSION_REQUIRED")
 
 
 def test_live_execution_needs_an_authorization(acting):
@@ -85,7 +93,7 @@ def test_a_paused_job_starts_nothing(ops, acting):
         "expected_task_revision": acting.held.job["revision"],
     }
     assert ops.post(acting.held.path("control"), pause, idempotency_key=key()).status == 200
-    assert acting.start(permit).status == 409
+    assert acting.start(permit).refusal == (409, "EXECUTION_PAUSED")
 
 
 def test_an_unknown_execution_of_a_failed_attempt_is_in_doubt(ops, acting):

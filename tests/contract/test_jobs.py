@@ -76,7 +76,8 @@ def test_a_claim_in_the_name_of_another_agent_is_forbidden(ops, worker, envelope
     task = envelope()
     ops.post("/v1/jobs", task)
     sent = {"worker_id": "w", "owner": "somebody_else"}
-    assert worker.post(f"/v1/jobs/{task['task_id']}/claim", sent).status in (400, 403)
+    refused = worker.post(f"/v1/jobs/{task['task_id']}/claim", sent)
+    assert refused.refusal == (403, "WRONG_OWNER")
     assert state_of(ops, task["task_id"]) == "queued"
 
 
@@ -109,7 +110,8 @@ def test_a_delivery_is_recorded_once(worker, claimed):
     again = worker.post(claimed.path("complete"), body)
     assert again.body["outcome"] == "already_recorded"
     other = worker.post(claimed.path("complete"), body | {"result": {"n": 2}})
-    assert (other.status, other.body["code"]) == (409, "ABORTED")
+    assert other.refusal == (409, "OUTCOME_CONFLICT")
+    assert other.body["code"] == "ABORTED"
     reply = worker.post(claimed.path("claim"), {"worker_id": "w"})
     assert (reply.status, reply.body["outcome"]) == (200, "already_completed")
 
@@ -192,7 +194,7 @@ def test_reflections_are_numbered_and_repeat(worker, claimed):
     other = worker.post(
         claimed.path("reflections"), sent | {"sequence_number": 1, "what_worked": "z"}
     )
-    assert other.status == 409
+    assert other.refusal == (409, "REFLECTION_CONTENT_MISMATCH")
     assert worker.post(claimed.path("reflections"), sent).body["sequence_number"] == 2
 
 
@@ -220,6 +222,48 @@ def test_control_is_compare_and_set_and_the_worker_learns_of_it(ops, worker, cla
     body = claimed.authority | {"worker_id": claimed.worker_id, "result": {}}
     assert worker.post(claimed.path("complete"), body).status == 409
     assert state_of(ops, claimed.task_id) == "stopped"
+
+
+def test_a_revision_in_if_match_is_a_precondition_of_control(ops, claimed):
+    revision = claimed.job["revision"]
+    sent = {"action": "PAUSE", "reason": "why", "expected_task_revision": revision}
+    stale = ops.post(claimed.path("control"), sent, if_match='"r999"', idempotency_key=key())
+    assert stale.refusal == (412, "REVISION_MISMATCH")
+    tag = ops.get(f"/v1/jobs/{claimed.task_id}").headers["ETag"]
+    done = ops.post(claimed.path("control"), sent, if_match=tag, idempotency_key=key())
+    assert done.status == 200
+
+
+def test_a_task_that_breaks_the_rules_of_risk_is_refused(ops, envelope):
+    for over in (
+        {"risk_tier": "high"},
+        {"risk_tier": "high", "review_required": True},
+        {"preferred_owner": "nobody_there"},
+        {"preferred_owner": "openclaw", "owner_role": "hermes"},
+    ):
+        task = envelope(**over)
+        assert ops.post("/v1/jobs", task).status == 400
+        assert ops.get(f"/v1/jobs/{task['task_id']}").status == 404
+
+
+def test_a_half_authority_is_none(worker, claimed):
+    for half in ({"attempt": 1}, {"fencing_token": claimed.job["fencing_token"]}):
+        reply = worker.post(claimed.path("complete"), half | {"result": {}})
+        assert reply.refusal == (409, "FENCING_TOKEN_REQUIRED")
+
+
+def test_completions_in_a_batch_are_judged_each_by_itself(ops, worker, envelope):
+    first, second = (claim_new(ops, worker, envelope()) for _ in range(2))
+    done = [
+        {"task_id": held.task_id, "worker_id": held.worker_id, "result": {}} | held.authority
+        for held in (first, second)
+    ]
+    done[1] |= {"fencing_token": 999_999}
+    reply = worker.post("/v1/jobs/complete/batch", {"completions": [*done, done[0]]})
+    statuses = [item["status"] for item in reply.body["results"]]
+    assert (reply.status, statuses) == (200, [200, 409, 200])
+    assert reply.body["results"][1]["reason"] == "STALE_FENCING_TOKEN"
+    assert reply.body["results"][2]["outcome"] == "already_recorded"
 
 
 def test_a_revision_in_if_match_is_a_precondition(worker, claimed):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,12 +14,12 @@ from agents.entry import Entry
 from agents.models import Session
 from agents.principals import Principal
 from agents.transitions import epochs, sessions
-from governance import errors
+from governance import clock, errors
 from governance.digests import canonical, sha256_hex
 from governance.models import AuditEvent
 from governance.models.money import Reservation
 from jobs import transitions
-from jobs.models import Execution, Job, Permit
+from jobs.models import Execution, Job, Lease, Permit
 from jobs.transitions import executions, facts
 from jobs.transitions.sweeping import end_if_due
 from tests.jobs.governed import TEST, Governed, price_a_model, use_a_model
@@ -265,6 +267,46 @@ def resolve(governed: Governed, job: Job, reservation: Reservation, **how: Any) 
         reservation_id=reservation.reservation_id,
         **how,
     )
+
+
+def test_before_a_start_token_state_lease_and_permit_are_judged_in_this_order(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    """Each refusal is answered though all that come after it apply as well."""
+    job = make_job()
+    governed.claim(job)
+    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
+    now = clock.now()
+    Permit.objects.update(state="revoked", ended_at=now)
+    with pytest.raises(errors.PermitRevoked):
+        governed.start(job, permit["permit_id"])
+
+    Lease.objects.update(granted_at=now - timedelta(hours=1), expires_at=now)
+    with pytest.raises(errors.LeaseExpired):
+        governed.start(job, permit["permit_id"])
+
+    binding = governed.binding(job)
+    transitions.escalate(
+        entry=governed.entry,
+        task_id=job.task_id,
+        attempt=binding.attempt,
+        fencing_token=binding.fencing_token,
+        reason="help",
+    )
+    with pytest.raises(errors.InvalidTransition) as caught:
+        governed.start(job, permit["permit_id"])
+    assert caught.value.reason == "INVALID_TRANSITION"
+
+    stale = replace(binding, fencing_token=binding.fencing_token + 1)
+    with pytest.raises(errors.StaleFencingToken):
+        governed.start(job, permit["permit_id"], binding=stale)
+
+    session = governed.entry
+    governed.activate()
+    governed.entry = session
+    with pytest.raises(errors.SessionSuperseded):
+        governed.start(job, permit["permit_id"], binding=stale)
+    assert not Execution.objects.exists()
 
 
 def test_a_refused_start_is_refused_again(governed: Governed, make_job: MakeJob) -> None:

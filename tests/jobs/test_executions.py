@@ -12,7 +12,7 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from agents.principals import Principal
-from governance import errors, ledger
+from governance import clock, errors, ledger
 from governance.models import AuditEvent
 from governance.models.money import BudgetWindow, Reservation, Resolution
 from jobs import transitions
@@ -28,6 +28,7 @@ from jobs.models import (
 from jobs.transitions import executions
 from jobs.transitions.sweeping import end_if_due
 from tests.jobs.governed import TEST, Governed, price_a_model, use_a_model
+from tests.work import pass_attempt_deadline, pass_time
 
 MakeJob = Callable[..., Job]
 
@@ -284,6 +285,50 @@ def test_stopping_with_an_unknown_execution_keeps_it_in_the_inbox(
 
     job.refresh_from_db()
     assert (job.state, job.unresolved_executions) == ("stopped", 0)
+    assert Reservation.objects.get().state == "failed"
+
+
+def test_an_attempt_deadline_with_an_unknown_execution_leaves_the_job_in_doubt(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job(attempt_timeout_seconds=60)
+    governed.begin(job)
+    pass_attempt_deadline(job)
+
+    assert end_if_due(task_id=job.task_id) == "timed_out"
+
+    job.refresh_from_db()
+    assert (job.state, job.unresolved_executions) == ("in_doubt", 1)
+    assert Reservation.objects.get().state == "in_doubt"
+
+
+def test_a_job_deadline_with_an_unknown_execution_keeps_it_in_the_inbox(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job(deadline_at=clock.now() + timedelta(hours=1))
+    execution = governed.begin(job)
+    pass_time(job, "deadline_at")
+
+    assert end_if_due(task_id=job.task_id) == "deadline_exceeded"
+
+    job.refresh_from_db()
+    assert (job.state, job.unresolved_executions) == ("failed", 1)
+    assert Reservation.objects.get().state == "in_doubt"
+    before = events(job)
+    for again in (
+        lambda: transitions.rework(task_id=job.task_id, extra=1, **TEST),
+        lambda: transitions.extend(task_id=job.task_id, extra=1, **TEST),
+    ):
+        with pytest.raises(errors.OutcomeUnknown):
+            again()
+    job.refresh_from_db()
+    assert (job.state, events(job)) == ("failed", before)
+
+    executions.reconcile(
+        external_request_id=execution.external_request_id, verdict="not_happened", **TEST
+    )
+    job.refresh_from_db()
+    assert (job.state, job.unresolved_executions) == ("failed", 0)
     assert Reservation.objects.get().state == "failed"
 
 
