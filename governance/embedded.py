@@ -649,15 +649,19 @@ class _Keeper:
 
         :raises ServerFailed: it ends, or does not answer in time.
         """
+        log = self.home / "log"
         for _ in range(START_TRIES_MAX):
+            before = log.stat().st_size if log.exists() else 0
             self.server = self.spawn()
             if self.comes_up(self.server) or self.stopping:
                 return
-            reason = _last_line((self.home / "log").read_text(errors="replace"))
-            if "shared memory" not in reason and "lock file" not in reason:
+            # Processes that outlive a killed server write into the same log: its own words need
+            # not be the last ones.
+            said = log.read_bytes()[before:].decode(errors="replace")
+            if "shared memory" not in said and "lock file" not in said:
                 break
             time.sleep(START_PAUSE_SECONDS)
-        raise ServerFailed(f"PostgreSQL does not start: {reason}")
+        raise ServerFailed(f"PostgreSQL does not start: {_last_line(said)}")
 
     def spawn(self) -> subprocess.Popen[bytes]:
         settings = self.settings(_socket(self.home))

@@ -128,6 +128,40 @@ def test_a_killed_server_comes_back_while_it_is_used(data_folder, holder):
     assert eventually(back)
 
 
+def test_a_server_waits_for_processes_of_the_one_before_whatever_they_log_last(tmp_path):
+    """What keeps it from starting is told by it, and then drowned out by those that die."""
+    said = "FATAL:  pre-existing shared memory block (key 1, ID 2) is still in use"
+    drowned = "FATAL:  terminating connection due to unexpected postmaster exit"
+    refused = f"echo '{said}' >> log; echo '{drowned}' >> log; exit 1"
+    starts = [refused, refused, "exec sleep 30"]
+
+    class Keeper(embedded._Keeper):
+        def spawn(self):
+            return subprocess.Popen(["sh", "-c", starts.pop(0)], cwd=self.home)
+
+        def comes_up(self, server):
+            return starts == [] or server.wait() == 0
+
+    keeper = Keeper(tmp_path, throwaway=True)
+    keeper.start()
+
+    assert starts == [] and keeper.server.poll() is None
+    keeper.server.kill()
+    keeper.server.wait()
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path):
+    class Keeper(embedded._Keeper):
+        def spawn(self):
+            return subprocess.Popen(["sh", "-c", "echo 'FATAL: no' >> log; exit 1"], cwd=self.home)
+
+        def comes_up(self, server):
+            return server.wait() == 0
+
+    with pytest.raises(embedded.ServerFailed, match="FATAL: no"):
+        Keeper(tmp_path, throwaway=True).start()
+
+
 def test_the_next_start_works_after_everything_was_killed(data_folder, holder):
     dsn = embedded.running_dsn(data_folder)
     assert dsn
