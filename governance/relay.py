@@ -158,12 +158,14 @@ class Relay:
         self._told_at = 0.0
 
     def run(self) -> None:
-        """Relay until stopped; failures of sink or database are waited out."""
-        FactSink.objects.get_or_create(name=self.destination.name)
-        settle()
-        pause, failures = IDLE_MIN_SECONDS, 0
+        """Relay until stopped; failures of sink or database are waited out, also the first ones."""
+        pause, failures, begun = IDLE_MIN_SECONDS, 0, False
         while not self.stop.is_set():
             try:
+                if not begun:
+                    FactSink.objects.get_or_create(name=self.destination.name)
+                    settle()
+                    begun = True
                 moved = self.relay_pass()
                 failures = 0
             except SinkAway as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
 from governance import clock, outbox, relay, sealing
 from governance.errors import InvalidArgument, NotFound
@@ -48,7 +49,7 @@ class ScriptedSink:
         return [(body["subject"], int(body["sequence"])) for body in bodies]
 
 
-def relay_to(sink: ScriptedSink, name: str = "rabbitmq", **options: int) -> relay.Relay:
+def relay_to(sink: ScriptedSink, name: str = "rabbitmq", **options: Any) -> relay.Relay:
     return relay.Relay(Destination(name, "here", sink.connect), **options)
 
 
@@ -310,6 +311,29 @@ def test_without_a_sink_the_command_says_that_facts_wait(settings: Any) -> None:
     with pytest.raises(CommandError, match="facts wait"):
         call_command("relay", "--once")
     assert relay.backlog().sinks == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_relay_that_is_there_before_the_database_waits_for_it(
+    told: Callable[..., Fact], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told()
+    stop = threading.Event()
+    sink = ScriptedSink(lambda message: stop.set())
+    away = [OperationalError("starting up"), OperationalError("starting up")]
+
+    def settle() -> int:
+        if away:
+            raise away.pop()
+        return 0
+
+    monkeypatch.setattr(relay, "settle", settle)
+    monkeypatch.setattr(relay, "_backoff", lambda tries, cap_seconds: 0.0)
+
+    relay_to(sink, stop=stop).run()
+
+    assert away == []
+    assert sink.told == [("job:a", 1)]
 
 
 @pytest.mark.django_db(transaction=True)
