@@ -156,6 +156,8 @@ class Relay:
         self._sink: Sink | None = None
         self._sinks = _configured_names()
         self._told_at = 0.0
+        #: What the sink has confirmed in the pass that is under way.
+        self._confirmed = 0
 
     def run(self) -> None:
         """Relay until stopped; failures of sink or database are waited out, also the first ones."""
@@ -169,7 +171,8 @@ class Relay:
                 moved = self.relay_pass()
                 failures = 0
             except SinkAway as error:
-                failures += 1
+                # A sink that took something in between is not one that stays away.
+                failures = 1 if self._confirmed else failures + 1
                 log.warning("relay.sink_away", sink=self.destination.name, error=str(error))
                 self.stop.wait(error.after_seconds or _backoff(failures, AWAY_CAP_SECONDS))
                 continue
@@ -189,6 +192,7 @@ class Relay:
 
         :raises SinkAway: the sink is away; what it has confirmed is marked.
         """
+        self._confirmed = 0
         sink = self._connected()
         sink.keep()
         moved = 0
@@ -253,6 +257,7 @@ class Relay:
                         self.close()
                     continue
                 moved += 1
+                self._confirmed += 1
                 confirmed.append(row)
                 if len(confirmed) == CONFIRMS_PER_MARK:
                     self._mark(confirmed)

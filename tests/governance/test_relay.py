@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -334,6 +335,33 @@ def test_a_relay_that_is_there_before_the_database_waits_for_it(
 
     assert away == []
     assert sink.told == [("job:a", 1)]
+
+
+@pytest.mark.parametrize(("taken_between", "pauses"), [(0, [1, 2, 3, 4]), (1, [1, 1, 1, 1])])
+def test_a_sink_is_given_longer_pauses_only_while_it_takes_nothing(
+    told: Callable[..., Fact],
+    monkeypatch: pytest.MonkeyPatch,
+    taken_between: int,
+    pauses: list[int],
+) -> None:
+    for _ in range(6):
+        told()
+    stop, waited, calls = threading.Event(), list[int](), itertools.count(1)
+
+    def answer(message: Message) -> Exception | None:
+        return None if taken_between and next(calls) % 2 else SinkAway("gone")
+
+    def backoff(tries: int, cap_seconds: float) -> float:
+        waited.append(tries)
+        if len(waited) == len(pauses):
+            stop.set()
+        return 0.0
+
+    monkeypatch.setattr(relay, "_backoff", backoff)
+
+    relay_to(ScriptedSink(answer), stop=stop).run()
+
+    assert waited == pauses
 
 
 @pytest.mark.django_db(transaction=True)
