@@ -14,7 +14,7 @@ INSTALL = if uv --version >/dev/null 2>&1; then \
 	else $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-recovery test races simulate lint types docs bench bench-barrier bench-console release clean
+.PHONY: help setup run demo demo-recovery test races simulate mutants lint types docs bench bench-barrier bench-console release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ races: $(VENV)/.installed-dev ## run the two-connection tests only
 simulate: $(VENV)/.installed-dev ## ten minutes of unlucky lives (SIMULATION_SECONDS, SIMULATION_SEED)
 	@SIMULATION_SECONDS=$${SIMULATION_SECONDS:-600} SIMULATION_SEED=$${SIMULATION_SEED:-$$(date +%s)} \
 		$(BIN)/python -m pytest tests/simulation -s $(ARGS)
+
+mutants: $(VENV)/.installed-dev ## break each guard in a copy and see the tests notice (ARGS="token")
+	@$(BIN)/python -m tests.mutants $(ARGS)
 
 lint: $(VENV)/.installed-dev ## style, format, import directions, spelling
 	@$(BIN)/ruff check .

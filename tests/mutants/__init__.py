@@ -1,0 +1,1 @@
+"""The guards, each broken in a copy of the tree: the tests have to notice."""

@@ -1,0 +1,500 @@
+"""The guards that must not be dropped: what to break in each, and which tests have to notice."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Mutant(NamedTuple):
+    """A guard that is broken: `text` stands exactly once in `file`, and `by` makes it no guard."""
+
+    name: str
+    file: str
+    text: str
+    by: str
+    tests: tuple[str, ...]
+
+
+OUTCOMES, EXECUTIONS = "jobs/transitions/outcomes.py", "jobs/transitions/executions.py"
+CLAIMS, WORK, DECISIONS = (
+    f"jobs/transitions/{name}.py" for name in ("claims", "work", "decisions")
+)
+LEASES, SWEEPING = "jobs/transitions/leases.py", "jobs/transitions/sweeping.py"
+ENTRY, SESSIONS = "agents/entry.py", "agents/transitions/sessions.py"
+RESERVATIONS, ROUTES = "governance/ledger/reservations.py", "governance/ledger/routes.py"
+
+MUTANTS = (
+    # --- the token, and who may act at all
+    Mutant(
+        "token",
+        OUTCOMES,
+        "if token != held.job.fencing_token or number != held.job.attempt:",
+        "if False:",
+        ("tests/jobs/test_outcomes.py", "tests/jobs/test_executions.py"),
+    ),
+    Mutant(
+        "attempt of a fenced session",
+        OUTCOMES,
+        'if maker.state != "current":',
+        "if False:",
+        ("tests/jobs/test_authority.py",),
+    ),
+    Mutant(
+        "attempt of an older epoch",
+        OUTCOMES,
+        "if maker.dispatcher_epoch != caller.dispatcher_epoch:",
+        "if False:",
+        ("tests/jobs/test_authority.py",),
+    ),
+    Mutant(
+        "token of a heartbeat",
+        LEASES,
+        "AND t.fencing_token = q.token AND t.attempt = q.attempt\n       AND t.expires_at",
+        "AND t.expires_at",
+        ("tests/jobs/test_leases.py",),
+    ),
+    Mutant(
+        "another agent's job",
+        WORK,
+        "if self.caller is not None and held.job.agent_id != self.caller.agent_id:",
+        "if False:",
+        ("tests/jobs/test_outcomes.py", "tests/jobs/test_claims.py"),
+    ),
+    Mutant(
+        "superseded session",
+        ENTRY,
+        'if row["state"] != "current":',
+        "if False:",
+        ("tests/agents/test_check_order.py",),
+    ),
+    Mutant(
+        "epoch",
+        ENTRY,
+        'if not known <= {None, row["dispatcher_epoch"]}:',
+        "if False:",
+        ("tests/agents/test_check_order.py",),
+    ),
+    Mutant(
+        "superseded boot",
+        SESSIONS,
+        "if live is None and mine.exists():",
+        "if False:",
+        ("tests/agents/test_sessions.py",),
+    ),
+    Mutant(
+        "fence of the older boot",
+        SESSIONS,
+        "    _supersede(agent, older, principal.text, now)\n",
+        "",
+        ("tests/agents/test_sessions.py",),
+    ),
+    Mutant(
+        "order of gate and stored answer",
+        "governance/idempotency.py",
+        "            if gate is not None:\n                gate()\n",
+        "",
+        ("tests/agents/test_check_order.py", "tests/governance/test_api.py"),
+    ),
+    # --- the lease
+    Mutant(
+        "lease",
+        OUTCOMES,
+        "if held.lease is None or held.lease.expires_at <= work.now:",
+        "if held.lease is None:",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "holder of the lease",
+        OUTCOMES,
+        "if work.caller.activated and held.lease.session_id != work.caller.session_pk:",
+        "if False:",
+        ("tests/jobs/test_executions.py", "tests/jobs/test_authority.py"),
+    ),
+    Mutant(
+        "heartbeat revives",
+        LEASES,
+        "       AND t.expires_at > t.clock AND t.session_state",
+        "       AND t.session_state",
+        ("tests/jobs/test_leases.py",),
+    ),
+    Mutant(
+        "heartbeat shortens",
+        LEASES,
+        "GREATEST(l.expires_at, t.clock + make_interval(secs => l.lease_seconds))",
+        "t.clock + make_interval(secs => l.lease_seconds)",
+        ("tests/jobs/test_leases.py",),
+    ),
+    Mutant(
+        "lock of the lease in a sweep",
+        WORK,
+        'LOCK_LEASES = READ_LEASES + " ORDER BY l.job_id FOR NO KEY UPDATE OF l"',
+        "LOCK_LEASES = READ_LEASES",
+        ("tests/races/test_outcomes.py", "tests/jobs/test_sweeping.py"),
+    ),
+    # --- claims and the barrier
+    Mutant(
+        "lock of a claim",
+        CLAIMS,
+        "            FOR NO KEY UPDATE SKIP LOCKED) n",
+        "            ) n",
+        ("tests/races/test_claim.py",),
+    ),
+    Mutant(
+        "lock of the job",
+        WORK,
+        '    " FOR NO KEY UPDATE OF j"\n',
+        '    ""\n',
+        ("tests/races/test_claim.py", "tests/races/test_outcomes.py"),
+    ),
+    Mutant(
+        "claimer's side of the barrier",
+        ENTRY,
+        'LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s, %s)"',
+        'LOCK_SHARED = "SELECT %s::int, %s::bigint"',
+        ("tests/races/test_admission.py",),
+    ),
+    Mutant(
+        "closer's side of the barrier",
+        "agents/barrier.py",
+        'LOCK_EXCLUSIVE = "SELECT pg_advisory_xact_lock(%s, %s)"',
+        'LOCK_EXCLUSIVE = "SELECT %s::int, %s::bigint"',
+        ("tests/races/test_admission.py",),
+    ),
+    Mutant(
+        "closed admission",
+        CLAIMS,
+        'if caller.admission == "closed":',
+        "if False:",
+        ("tests/jobs/test_claims.py", "tests/races/test_admission.py"),
+    ),
+    Mutant(
+        "inhibit",
+        CLAIMS,
+        "if caller.inhibit is not None:",
+        "if False:",
+        ("tests/jobs/test_claims.py",),
+    ),
+    Mutant(
+        "end of the approval",
+        CLAIMS,
+        "return job.approval_valid_until is None or job.approval_valid_until <= work.now",
+        "return False",
+        ("tests/jobs/test_claims.py",),
+    ),
+    # --- permits and executions
+    Mutant(
+        "second permit after the start",
+        EXECUTIONS,
+        "    if found.state == Permit.State.SPENT:\n        raise PermitSpent()\n    bound = ",
+        "    bound = ",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "permit spent",
+        EXECUTIONS,
+        "Permit.State.REVOKED if refusal else Permit.State.SPENT",
+        "Permit.State.REVOKED",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "permit's deadline",
+        EXECUTIONS,
+        "if found.state == Permit.State.EXPIRED or found.deadline_at <= work.now:",
+        "if found.state == Permit.State.EXPIRED:",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "permit's session",
+        EXECUTIONS,
+        "if found.session_id != caller.session_pk or found.session_generation",
+        "if False and found.session_generation",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "permits end with their attempt",
+        "jobs/transitions/authority.py",
+        "AND p.attempt = q.attempt AND p.state = 'issued'",
+        "AND p.attempt = q.attempt AND p.state = 'issued' AND false",
+        ("tests/jobs/test_executions.py", "tests/jobs/test_outcomes.py"),
+    ),
+    Mutant(
+        "start of a paused job",
+        EXECUTIONS,
+        "    if held.job.paused:\n        raise ExecutionPaused()\n"
+        "    _check_reservation(held, binding, found",
+        "    _check_reservation(held, binding, found",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "live without a word",
+        EXECUTIONS,
+        "if found.mode == ExecutionMode.LIVE and not _live_authorized(held, work.now):",
+        "if False:",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "UNKNOWN before the answer",
+        EXECUTIONS,
+        "state=Execution.State.REFUSED if refusal else Execution.State.UNKNOWN",
+        "state=Execution.State.REFUSED",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "commit before the answer",
+        "governance/idempotency.py",
+        "        with sql.transaction_of_one_move():\n",
+        "        with transaction.atomic():\n            transaction.set_rollback(True)\n",
+        ("tests/jobs/test_views.py",),
+    ),
+    Mutant(
+        "start tried again is no start",
+        EXECUTIONS,
+        "        if not same:\n            raise ExecutionConflict",
+        "        if False:\n            raise ExecutionConflict",
+        ("tests/jobs/test_executions.py", "tests/races/test_start.py"),
+    ),
+    Mutant(
+        "digest of the envelope at the start",
+        EXECUTIONS,
+        "if held.task.execution_digest != execution_digest:",
+        "if False:",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "digest of the envelope with the result",
+        EXECUTIONS,
+        "if bound != (attempt, fencing_token, execution_digest):",
+        "if False:",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "digest of the result",
+        EXECUTIONS,
+        "        if known.outcome_sha256 != sha:\n",
+        "        if False:\n",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "external identity",
+        EXECUTIONS,
+        "if binding.external_request_id != expected:",
+        "if False:",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "result of an ended attempt",
+        EXECUTIONS,
+        "    if held.job.fencing_token != fencing_token or held.job.attempt != attempt:\n"
+        "        return 202,",
+        "    if False:\n        return 202,",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "doubt after a lost attempt",
+        OUTCOMES,
+        "    if job.unresolved_executions:\n        target = State.IN_DOUBT",
+        "    if False:\n        target = State.IN_DOUBT",
+        ("tests/jobs/test_executions.py", "tests/jobs/test_sweeping.py"),
+    ),
+    Mutant(
+        "complete over an unknown execution",
+        OUTCOMES,
+        "        if held.job.unresolved_executions:\n            raise OutcomeUnknown",
+        "        if False:\n            raise OutcomeUnknown",
+        ("tests/jobs/test_executions.py", "tests/jobs/test_outcomes.py"),
+    ),
+    Mutant(
+        "second verdict",
+        EXECUTIONS,
+        'if execution.reconciliations.exclude(verdict="undetermined").exists():',
+        "if False:",
+        ("tests/jobs/test_executions.py",),
+    ),
+    Mutant(
+        "verdict over a running attempt",
+        EXECUTIONS,
+        "if held.job.state == State.ACTIVE and held.job.attempt == execution.attempt:",
+        "if False:",
+        ("tests/jobs/test_executions.py",),
+    ),
+    # --- same identity, same answer
+    Mutant(
+        "digest of a repeated outcome",
+        OUTCOMES,
+        "        if attempt.outcome_sha256 == sha:\n            return True",
+        "        if True:\n            return True",
+        ("tests/jobs/test_outcomes.py",),
+    ),
+    Mutant(
+        "digest of a repeated key",
+        "governance/idempotency.py",
+        'if bytes(found["digest"]) != key.digest:',
+        "if False:",
+        ("tests/races/test_idempotency.py", "tests/governance/test_api.py"),
+    ),
+    Mutant(
+        "key in flight",
+        "governance/idempotency.py",
+        '    if not lock["taken"]:\n',
+        "    if False:\n",
+        ("tests/races/test_idempotency.py",),
+    ),
+    Mutant(
+        "digest of a repeated task",
+        "jobs/transitions/intake.py",
+        'if row["content_sha256"] != sha or row["submitted_by"] != principal.text:',
+        "if False:",
+        ("tests/jobs/test_intake.py",),
+    ),
+    Mutant(
+        "digest of a repeated fact",
+        "jobs/transitions/facts.py",
+        "if fact.content_sha256 != stated.content_sha256:",
+        "if False:",
+        ("tests/jobs/test_facts.py",),
+    ),
+    Mutant(
+        "digest of an artifact",
+        "jobs/transitions/uploads.py",
+        "    if stored != wanted:\n",
+        "    if False:\n",
+        ("tests/jobs/test_uploads.py",),
+    ),
+    Mutant(
+        "revision that was seen",
+        DECISIONS,
+        "if expected is not None and expected != held.job.revision:",
+        "if False:",
+        ("tests/jobs/test_decisions.py", "tests/jobs/test_controls.py"),
+    ),
+    # --- people
+    Mutant(
+        "ceiling of an extension",
+        DECISIONS,
+        "    if target > ceiling:\n",
+        "    if False:\n",
+        ("tests/jobs/test_decisions.py",),
+    ),
+    Mutant(
+        "two persons",
+        DECISIONS,
+        "if actor in {job.submitted_by, job.requested_by, job.asked_again_by}:",
+        "if False:",
+        ("tests/jobs/test_decisions.py",),
+    ),
+    Mutant(
+        "two persons, in the database",
+        "jobs/migrations/0002_guards.py",
+        "AND NEW.decided_by IN (j.submitted_by, j.requested_by, j.asked_again_by)",
+        "AND false",
+        ("tests/jobs/test_decisions.py", "tests/jobs/test_models.py"),
+    ),
+    Mutant(
+        "approval releases a hold, in the database",
+        "jobs/migrations/0002_guards.py",
+        "IF OLD.state = 'held' AND NEW.state = 'queued' AND NOT EXISTS (",
+        "IF false AND NOT EXISTS (",
+        ("tests/jobs/test_models.py",),
+    ),
+    Mutant(
+        "extension raises the limit, in the database",
+        "jobs/migrations/0002_guards.py",
+        "IF NEW.max_attempts <> OLD.max_attempts AND NOT EXISTS (",
+        "IF false AND NOT EXISTS (",
+        ("tests/jobs/test_models.py",),
+    ),
+    Mutant(
+        "no rework over an unknown execution",
+        DECISIONS,
+        "    if held.job.unresolved_executions:\n        raise OutcomeUnknown",
+        "    if False:\n        raise OutcomeUnknown",
+        ("tests/jobs/test_executions.py", "tests/jobs/test_decisions.py"),
+    ),
+    # --- money
+    Mutant(
+        "cap when it is read",
+        ROUTES,
+        'if row["cap"] is not None and row["used"] + candidate.amount > row["cap"]',
+        "if False",
+        ("tests/governance/test_ledger.py", "tests/races/test_reserve.py"),
+    ),
+    Mutant(
+        "cap when it is held",
+        "governance/ledger/windows.py",
+        '" AND (b.cap IS NULL OR w.held + w.spent + %s <= b.cap) RETURNING w.id"',
+        '" AND %s::numeric IS NOT NULL RETURNING w.id"',
+        ("tests/governance/test_ledger.py", "tests/races/test_reserve.py"),
+    ),
+    Mutant(
+        "lock of the budgets",
+        "governance/ledger/windows.py",
+        '" ORDER BY w.id FOR NO KEY UPDATE OF w"',
+        '" ORDER BY w.id"',
+        ("tests/races/test_reserve.py",),
+    ),
+    Mutant(
+        "doubt is not released",
+        RESERVATIONS,
+        "if end.ended_as == State.RELEASED and reservation.state == State.IN_DOUBT:",
+        "if False:",
+        ("tests/governance/test_ledger.py",),
+    ),
+    Mutant(
+        "one end of a reservation",
+        RESERVATIONS,
+        "if stored.content_sha256 != end.content_sha256:",
+        "if False:",
+        ("tests/governance/test_ledger.py",),
+    ),
+    # --- the sweep and the relay
+    Mutant(
+        "lease judged again by the sweep",
+        SWEEPING,
+        "        elif lease.expires_at <= work.now:\n",
+        "        else:\n",
+        ("tests/jobs/test_sweeping.py", "tests/races/test_outcomes.py"),
+    ),
+    Mutant(
+        "sweep leaves alone what others hold",
+        WORK,
+        'LOCK_IF_FREE = LOCK_BY_TASK + " SKIP LOCKED"',
+        "LOCK_IF_FREE = LOCK_BY_TASK",
+        ("tests/races/test_outcomes.py", "tests/jobs/test_sweeping.py"),
+    ),
+    Mutant(
+        "order of a stream",
+        "governance/relay.py",
+        '                if row["stream"] in held_back:\n                    continue\n',
+        "",
+        ("tests/governance/test_relay.py",),
+    ),
+    Mutant(
+        "one relay per partition",
+        "governance/relay.py",
+        '        if not row["taken"]:\n',
+        "        if False:\n",
+        ("tests/governance/test_relay.py",),
+    ),
+    # --- the worker's side
+    Mutant(
+        "mark before the effect",
+        "agents/runtime/executor.py",
+        "            exchange.begin()\n",
+        "            pass\n",
+        ("tests/agents/runtime/test_crashes.py", "tests/agents/runtime/test_recovery.py"),
+    ),
+    Mutant(
+        "deadline of the grant",
+        "agents/runtime/executor.py",
+        "if grant.over or lease.ended is not None:",
+        "if False:",
+        ("tests/agents/runtime/test_governed.py", "tests/agents/runtime/test_lease.py"),
+    ),
+    Mutant(
+        "result binds its request",
+        "agents/runtime/exchange.py",
+        "        _check_binding(request, document)\n",
+        "",
+        ("tests/agents/runtime/test_exchange.py",),
+    ),
+)
