@@ -1,4 +1,4 @@
-"""Who takes part: submitters, workers that oversleep, vanish and restart, and misfortune itself.
+"""Who takes part: submitters, workers that oversleep, vanish and restart, operators, misfortune.
 
 Every decision is drawn from a generator of the actor's own, seeded by the run's seed and the
 actor's name; how the actors' calls interleave is up to the machine.
@@ -6,29 +6,37 @@ actor's name; how the actors' calls interleave is up to the machine.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import httpx
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connection, connections
 from uuid_utils.compat import uuid7
 
-from agents.transitions.admission import set_admission
 from governance import clock
-from governance.errors import DomainError
-from jobs import transitions
+from governance.digests import canonical
 from jobs.models import Job, Lease
-from tests.simulation.service import Service
 
-AGENT = "hermes"
+P, R = ParamSpec("P"), TypeVar("R")
+
+AGENTS = ("hermes", "openclaw", "agent_zero")
+#: Of whom plain work is asked most, and of the real worker processes least.
+TASK_TYPES = ("content_prep", "healthcheck", "rewrite", "content_prep", "rewrite", "implementation",
+              "healthcheck", "classification")  # fmt: skip
+#: Open jobs above which submitters wait, so that a long run ends as soon as a short one.
+BACKLOG_MAX = 150
 OPERATOR = {"actor": "user:anna", "reason": "The simulation wants it."}
 TRIES_MAX = 600
+#: Epochs that may pass while one call is being made.
+EPOCHS_MAX = 5
 PAUSE_SECONDS = 0.05
 #: Refusals that say nothing about the operation: the same request is sent again.
 AGAIN = frozenset({"IDEMPOTENCY_IN_FLIGHT", "CONTENTION", "UNAVAILABLE"})
@@ -40,6 +48,14 @@ EXPECTED = frozenset(
         "INVALID_TRANSITION",
         "SESSION_SUPERSEDED",
         "ADMISSION_CLOSED",
+        "DISPATCHER_EPOCH_STALE",
+        # The governed way: money is short, an operator was quicker, a twin took the session.
+        "BUDGET_EXHAUSTED",
+        "REVISION_MISMATCH",
+        "EXECUTION_PAUSED",
+        "LEASE_HELD_BY_ANOTHER",
+        "PERMIT_REVOKED",
+        "MODEL_RESERVATION_STATE_INVALID",
     }
 )
 
@@ -61,7 +77,8 @@ class History:
     submitted: dict[str, set[str]] = field(default_factory=dict)
     acks: list[Ack] = field(default_factory=list)
     claims: dict[str, set[tuple[str, int]]] = field(default_factory=dict)
-    closed: list[tuple[datetime, datetime]] = field(default_factory=list)
+    #: When nothing of an agent could be claimed.
+    closed: list[tuple[str, datetime, datetime]] = field(default_factory=list)
     refusals: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
@@ -126,6 +143,13 @@ class Submitter:
                 _, answer = self.wire.call("/v1/jobs", self._task())
                 self._told(answer["job"])
             time.sleep(PAUSE_SECONDS * self.random.random())
+            if self.number % 20 == 0:
+                self._let_them_catch_up()
+
+    def _let_them_catch_up(self) -> None:
+        waiting = Job.objects.filter(finished_at=None)
+        while surely(waiting.count) > BACKLOG_MAX and not self.history.over.wait(PAUSE_SECONDS):
+            pass
 
     def _told(self, job: dict[str, Any]) -> None:
         self.history.submitted.setdefault(job["task_id"], set()).add(job["job_id"])
@@ -141,7 +165,7 @@ class Submitter:
             "source": "manual",
             "title": f"Task {number} of {self.name}",
             "goal": "Reach an end that everybody agrees on.",
-            "task_type": ("content_prep", "healthcheck")[number % 2],
+            "task_type": TASK_TYPES[number % len(TASK_TYPES)],
             "risk_tier": "low",
             "priority": ("low", "normal", "high", "urgent")[number % 4],
         }
@@ -149,6 +173,8 @@ class Submitter:
 
 class Worker:
     """Claims and works, honestly and with bad luck: it oversleeps, vanishes and starts anew."""
+
+    agent = "hermes"
 
     def __init__(self, name: str, wire: Wire, *, activated: bool) -> None:
         self.name, self.wire, self.random = name, wire, wire.random
@@ -170,35 +196,52 @@ class Worker:
         for call in self.late:
             call()
 
-    def _boot(self) -> None:
-        self.boots += 1
+    def _boot(self, *, rebind: bool = False) -> bool:
+        """Activate as a new process, or again as the same one under a new epoch."""
+        self.boots += not rebind
         boot = f"{self.name}-boot-{self.boots}"
         body = {
-            "activation_operation_id": boot,
+            "activation_operation_id": str(uuid7()),
             "cell_id": self.name,
             "boot_id": boot,
             "protocol_version": "1.0",
             "runtime": "command",
             "capabilities": {},
         }
-        status, told = self.wire.call(f"/v1/agents/{AGENT}/activate", body, key=str(uuid7()))
+        if rebind:
+            body["previous_session_id"] = self.session["Fencepost-Session"]
+        status, told = self.wire.call(f"/v1/agents/{self.agent}/activate", body, key=str(uuid7()))
         if status == 200:
             self.session = {
                 "Fencepost-Session": told["session_id"],
                 "Fencepost-Epoch": told["dispatcher_epoch"],
             }
+        return status == 200
+
+    def _call(self, path: str, body: Any, *, key: str = "") -> tuple[int, Any]:
+        """Call in the session; where the epoch has changed, bind the session to it and go on."""
+        for _ in range(EPOCHS_MAX):
+            status, answer = self.wire.call(path, body, key=key, session=self.session)
+            if status < 400 or answer["reason"] != "DISPATCHER_EPOCH_STALE":
+                break
+            if not self._boot(rebind=True):
+                break
+        return status, answer
 
     def _claim(self, *, limit: int) -> None:
         key = str(uuid7())
         body = {"worker_id": self.name, "limit": limit}
-        status, answer = self.wire.call("/v1/claims", body, key=key, session=self.session)
+        status, answer = self._call("/v1/claims", body, key=key)
         if status != 200 or not answer["results"]:
             time.sleep(PAUSE_SECONDS)
             return
         jobs = [item["job"] for item in answer["results"]]
         self.history.claims[key] = {(job["task_id"], job["attempt"]) for job in jobs}
+        claimed_by = self.session.get("Fencepost-Session")
         for job in jobs:
-            self._work(job)
+            # A newer boot takes up nothing of the one before.
+            if self.session.get("Fencepost-Session") == claimed_by:
+                self._work(job)
 
     def _work(self, job: dict[str, Any]) -> None:
         held = {name: job[name] for name in ("task_id", "attempt", "fencing_token")}
@@ -213,82 +256,76 @@ class Worker:
             self._fail(held)
         else:
             if luck < 0.7:
-                self.wire.call("/v1/leases/heartbeat", {"leases": [held]}, session=self.session)
+                self._call("/v1/leases/heartbeat", {"leases": [held]})
                 self._reflect(held)
-            self._complete(held, self.session)
+                self._state_fact(held)
+            self._complete(held)
 
-    def _complete(self, held: dict[str, Any], session: dict[str, str]) -> None:
+    def _complete(self, held: dict[str, Any], session: dict[str, str] | None = None) -> None:
         result = {"by": self.name, "attempt": held["attempt"], "token": held["fencing_token"]}
         self._write("complete", held, {"worker_id": self.name, "result": result}, result, session)
 
     def _fail(self, held: dict[str, Any]) -> None:
         message = f"{self.name} failed at attempt {held['attempt']}"
         body = {"error_message": message, "error_code": "SIMULATED", "retryable": True}
-        self._write("fail", held, body, message, self.session)
+        self._write("fail", held, body, message)
 
     def _reflect(self, held: dict[str, Any]) -> None:
         word = f"{self.name} under {held['fencing_token']}"
         body = {"sequence_number": held["attempt"], "what_worked": word}
-        self._write("reflections", held, body, word, self.session)
+        self._write("reflections", held, body, word)
+
+    def _state_fact(self, held: dict[str, Any]) -> None:
+        data = {"by": self.name, "attempt": held["attempt"]}
+        body = {
+            "fact_id": str(uuid7()),
+            "content_sha256": hashlib.sha256(canonical(data)).hexdigest(),
+            "type": "sim.noted",
+            "data": data,
+            "subject": held,
+        }
+        status, told = self._call("/v1/facts", body, key=str(uuid7()))
+        if status < 300:
+            self.history.acks.append(Ack("fact", **held, content=told))
 
     def _write(
-        self, kind: str, held: dict[str, Any], body: Any, content: Any, session: dict[str, str]
+        self,
+        kind: str,
+        held: dict[str, Any],
+        body: Any,
+        content: Any,
+        session: dict[str, str] | None = None,
     ) -> None:
-        named = {name: held[name] for name in ("attempt", "fencing_token")}
+        """Say how it went; `session`: as who it was when it fell asleep, and as nobody newer."""
+        named = body | {name: held[name] for name in ("attempt", "fencing_token")}
         path = f"/v1/jobs/{held['task_id']}/{kind}"
-        status, _ = self.wire.call(path, body | named, session=session)
+        if session is None:
+            status, _ = self._call(path, named)
+        else:
+            status, _ = self.wire.call(path, named, session=session)
         if status < 300:
             self.history.acks.append(Ack(kind, **held, content=content))
 
 
-class Misfortune:
-    """What befalls the service: kills, sweeps at any moment, operators, a closing barrier."""
-
-    def __init__(self, service: Service, random: Random, history: History, *, kill_every_s: float):
-        self.service, self.random, self.history = service, random, history
-        self.kill_every_s = kill_every_s
-
-    def live(self) -> None:
-        next_kill = time.monotonic() + self.kill_every_s
-        while not self.history.over.wait(PAUSE_SECONDS * self.random.random()):
-            if time.monotonic() > next_kill:
-                self.service.kill()
-                self.service.start()
-                next_kill = time.monotonic() + self.kill_every_s
-            act = self.random.choice(
-                [transitions.sweep, transitions.sweep, self._steer, self._steer, self._close]
-            )
-            act()
-
-    def _steer(self) -> None:
-        open_jobs = Job.objects.filter(finished_at=None)
-        tasks = list(open_jobs.order_by("-id").values_list("task_id", flat=True)[:20])
-        if not tasks:
-            return
-        task_id = self.random.choice(tasks)
-        move = self.random.choice(["pause", "resume", "resume", "extend", "stop"])
-        asked = {"extra": 1} if move == "extend" else {}
+def surely(act: Callable[P, R], *args: P.args, **named: P.kwargs) -> R:
+    """Do what a person does at a console: again, until the database has answered."""
+    for _ in range(TRIES_MAX):
         try:
-            getattr(transitions, move)(task_id=task_id, **OPERATOR, **asked)
-        except DomainError as refusal:
-            self.history.refusals[f"operator:{refusal.reason}"] += 1
-
-    def _close(self) -> None:
-        self._admit("closed")
-        closed_at = clock.now()
-        self.history.over.wait(PAUSE_SECONDS * self.random.random())
-        self.history.closed.append((closed_at, clock.now()))
-        self._admit("open")
-
-    @staticmethod
-    def _admit(state: str) -> None:
-        set_admission(agent=AGENT, state=state, barrier_id=str(uuid7()), **OPERATOR)
+            return act(*args, **named)
+        except (OperationalError, InterfaceError):
+            connection.close()
+            time.sleep(PAUSE_SECONDS)
+    raise AssertionError(f"{act}: the database does not come back")
 
 
 def expire(task_id: str) -> None:
     """Let the lease of the task run out: its holder sleeps longer than it lasts."""
-    past = clock.now() - timedelta(seconds=1)
-    Lease.objects.filter(job__task_id=task_id).update(expires_at=past)
+
+    def pass_time() -> None:
+        past = clock.now() - timedelta(seconds=1)
+        Lease.objects.filter(job__task_id=task_id).update(expires_at=past)
+
+    surely(pass_time)
 
 
 def run(actors: list[Any], *, seconds: float, history: History) -> None:
@@ -298,7 +335,8 @@ def run(actors: list[Any], *, seconds: float, history: History) -> None:
         try:
             actor.live()
         except Exception as error:
-            history.faults.append(f"{type(actor).__name__}: {error!r}")
+            where = traceback.format_exc(limit=-3)
+            history.faults.append(f"{type(actor).__name__}: {error!r} {where}")
         finally:
             connections.close_all()
 
@@ -310,3 +348,5 @@ def run(actors: list[Any], *, seconds: float, history: History) -> None:
     for thread in threads:
         thread.join(timeout=60)
         assert not thread.is_alive(), "an actor does not come to its end"
+    # The database that it led to may have died meanwhile.
+    connection.close()
