@@ -104,6 +104,35 @@ def test_a_completion_waits_for_the_report_of_the_started_execution(
     assert recorded.job["state"] == "completed"
 
 
+@pytest.mark.parametrize("step", ["route", "permit", "start"])
+def test_an_attempt_whose_lease_has_run_out_takes_no_further_step(
+    governed: Governed, make_job: MakeJob, step: str
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    if step != "route":
+        reservation = governed.route(job)["reservation"]["reservation_id"]
+    if step == "start":
+        permit = governed.permit(job, reservation)
+    # Nobody has swept yet: the attempt is the job's and its token the current one.
+    granted_at = Lease.objects.get(job=job).granted_at
+    Lease.objects.filter(job=job).update(expires_at=granted_at + timedelta(microseconds=1))
+    before, held = events(job), Reservation.objects.count()
+
+    with pytest.raises(errors.LeaseExpired):
+        if step == "route":
+            governed.route(job)
+        elif step == "permit":
+            governed.permit(job, reservation)
+        else:
+            governed.start(job, permit["permit_id"])
+
+    assert events(job) == before
+    assert Reservation.objects.count() == held
+    assert list(Permit.objects.values_list("state", flat=True)) == ["issued"] * (step == "start")
+    assert not Execution.objects.exists()
+
+
 def test_the_same_start_again_gets_the_stored_receipt(
     governed: Governed, make_job: MakeJob
 ) -> None:

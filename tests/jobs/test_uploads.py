@@ -6,6 +6,7 @@ import hashlib
 import io
 import logging
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -19,7 +20,7 @@ from governance import clock, objects
 from governance.models import AuditEvent, Fact
 from governance.settings import LOGGING
 from jobs import transitions
-from jobs.models import Job, Upload
+from jobs.models import Job, Lease, Upload
 from jobs.transitions import uploads
 from tests.world import TEST
 
@@ -213,6 +214,20 @@ def test_a_stopped_attempt_gets_its_artifact_in_no_more(
         status, refused = acting(f"uploads/{grant['upload_id']}/complete", said)
         assert (status, refused["reason"]) == (409, "STALE_FENCING_TOKEN")
     assert Upload.objects.get().state == "granted"
+
+
+def test_an_attempt_whose_lease_has_run_out_is_granted_no_upload(
+    acting: Callable[..., Any], authority: dict[str, Any]
+) -> None:
+    lease = Lease.objects.get()
+    Lease.objects.update(expires_at=lease.granted_at + timedelta(microseconds=1))
+    facts = Fact.objects.count()
+
+    status, refused = acting("uploads", authority | announced())
+
+    assert (status, refused["reason"]) == (409, "LEASE_EXPIRED")
+    assert not Upload.objects.exists()
+    assert Fact.objects.count() == facts
 
 
 def test_an_upload_needs_an_activated_session(

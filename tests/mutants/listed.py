@@ -19,6 +19,7 @@ OUTCOMES, EXECUTIONS = "jobs/transitions/outcomes.py", "jobs/transitions/executi
 CLAIMS, WORK, DECISIONS = (
     f"jobs/transitions/{name}.py" for name in ("claims", "work", "decisions")
 )
+GUARDS = "jobs/transitions/guards.py"
 LEASES, SWEEPING = "jobs/transitions/leases.py", "jobs/transitions/sweeping.py"
 ENTRY, SESSIONS = "agents/entry.py", "agents/transitions/sessions.py"
 RESERVATIONS, ROUTES = "governance/ledger/reservations.py", "governance/ledger/routes.py"
@@ -27,21 +28,21 @@ MUTANTS = (
     # --- the token, and who may act at all
     Mutant(
         "token",
-        OUTCOMES,
+        GUARDS,
         "if token != held.job.fencing_token or number != held.job.attempt:",
         "if False:",
         ("tests/jobs/test_outcomes.py", "tests/jobs/test_executions.py"),
     ),
     Mutant(
         "attempt of a fenced session",
-        OUTCOMES,
+        GUARDS,
         'if maker.state != "current":',
         "if False:",
         ("tests/jobs/test_authority.py",),
     ),
     Mutant(
         "attempt of an older epoch",
-        OUTCOMES,
+        GUARDS,
         "if maker.dispatcher_epoch != caller.dispatcher_epoch:",
         "if False:",
         ("tests/jobs/test_authority.py",),
@@ -98,14 +99,14 @@ MUTANTS = (
     # --- the lease
     Mutant(
         "lease",
-        OUTCOMES,
+        GUARDS,
         "if held.lease is None or held.lease.expires_at <= work.now:",
         "if held.lease is None:",
-        ("tests/jobs/test_executions.py",),
+        ("tests/jobs/test_executions.py", "tests/jobs/test_uploads.py"),
     ),
     Mutant(
         "holder of the lease",
-        OUTCOMES,
+        GUARDS,
         "if work.caller.activated and held.lease.session_id != work.caller.session_pk:",
         "if False:",
         ("tests/jobs/test_executions.py", "tests/jobs/test_authority.py"),
@@ -176,8 +177,8 @@ MUTANTS = (
     ),
     Mutant(
         "end of the approval",
-        CLAIMS,
-        "return job.approval_valid_until is None or job.approval_valid_until <= work.now",
+        DECISIONS,
+        "return held.job.execution_approval_required and (until is None or until <= work.now)",
         "return False",
         ("tests/jobs/test_claims.py",),
     ),
@@ -378,15 +379,15 @@ MUTANTS = (
     Mutant(
         "two persons",
         DECISIONS,
-        "if actor in {job.submitted_by, job.requested_by, job.asked_again_by}:",
-        "if False:",
+        "    if asked_for(held.job, actor=actor):\n        raise SelfApproval()",
+        "    pass",
         ("tests/jobs/test_decisions.py",),
     ),
     Mutant(
         "two persons, in the database",
-        "jobs/migrations/0002_guards.py",
-        "AND NEW.decided_by IN (j.submitted_by, j.requested_by, j.asked_again_by)",
-        "AND false",
+        "jobs/migrations/0008_one_person_by_any_door.py",
+        "           AND {approver} IN ({askers})\n",
+        "           AND false\n",
         ("tests/jobs/test_decisions.py", "tests/jobs/test_models.py"),
     ),
     Mutant(

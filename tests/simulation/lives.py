@@ -38,6 +38,7 @@ TRIES_MAX = 600
 #: Epochs that may pass while one call is being made.
 EPOCHS_MAX = 5
 PAUSE_SECONDS = 0.05
+EVENTFUL_SECONDS_MAX = 120
 #: Refusals that say nothing about the operation: the same request is sent again.
 AGAIN = frozenset({"IDEMPOTENCY_IN_FLIGHT", "CONTENTION", "UNAVAILABLE"})
 #: Refusals that an honest worker of an unlucky life meets.
@@ -328,8 +329,17 @@ def expire(task_id: str) -> None:
     surely(pass_time)
 
 
-def run(actors: list[Any], *, seconds: float, history: History) -> None:
-    """Let all actors live for so long, and wait until each has said its last word."""
+def run(
+    actors: list[Any],
+    *,
+    seconds: float,
+    history: History,
+    eventful: Callable[[], bool],
+) -> None:
+    """Let all actors live for so long, and wait until each has said its last word.
+
+    On a machine that is slow they live on until their life was `eventful`, within limits.
+    """
 
     def life(actor: Any) -> None:
         try:
@@ -344,9 +354,12 @@ def run(actors: list[Any], *, seconds: float, history: History) -> None:
     for thread in threads:
         thread.start()
     history.over.wait(seconds)
+    give_up = time.monotonic() + EVENTFUL_SECONDS_MAX
+    while not eventful() and time.monotonic() < give_up:
+        history.over.wait(PAUSE_SECONDS)
     history.over.set()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join(timeout=EVENTFUL_SECONDS_MAX)
         assert not thread.is_alive(), "an actor does not come to its end"
     # The database that it led to may have died meanwhile.
     connection.close()
