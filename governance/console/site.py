@@ -114,18 +114,20 @@ class OperatorSite(admin.AdminSite):
         if not kinds:
             raise PermissionDenied
         counts = registry.inbox_counts()
+        found = [
+            {
+                "kind": kind,
+                "count": counts.get(kind.name, 0),
+                "rows": list(kind.rows(INBOX_ROWS)) if counts.get(kind.name) else [],
+            }
+            for kind in kinds
+        ]
         context = {
             **self.each_context(request),
             "title": "Inbox",
             "as_of": registry.now_of(request),
-            "kinds": [
-                {
-                    "kind": kind,
-                    "count": counts.get(kind.name, 0),
-                    "rows": list(kind.rows(INBOX_ROWS)) if counts.get(kind.name) else [],
-                }
-                for kind in kinds
-            ],
+            "kinds": found,
+            "nothing": [entry for entry in found if not entry["rows"]],
             "count_max": INBOX_COUNT_MAX,
             "rows_max": INBOX_ROWS,
         }

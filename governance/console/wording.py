@@ -43,6 +43,11 @@ def ago(at: datetime | None, now: datetime) -> SafeString | str:
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), stamp(at), text)
 
 
+def said(word: str) -> str:
+    """Return a word of the API as words: `over budget`."""
+    return word.replace("_", " ")
+
+
 def number(value: int) -> str:
     """Return an integer with thin groups of thousands: `1 000 000`."""
     return f"{value:,}".replace(",", "\u202f")

@@ -18,6 +18,7 @@ register.filter("stamp", wording.stamp)
 register.filter("grouped", wording.number)
 register.filter("pretty", wording.pretty)
 register.filter("usd", wording.usd)
+register.filter("said", wording.said)
 
 
 @register.filter
@@ -35,15 +36,9 @@ def instant(at: datetime | None) -> SafeString | str:
 
 
 @register.filter
-def said(word: str) -> str:
-    """`{{ "over_budget"|said }}`: a word of the API as words."""
-    return word.replace("_", " ")
-
-
-@register.filter
 def mark(state: str) -> SafeString:
     """`{{ job.state|mark }}`: a state as a badge; its colour only repeats the word."""
-    return format_html('<span class="mark state-{}">{}</span>', state, state.replace("_", " "))
+    return format_html('<span class="mark state-{}">{}</span>', state, wording.said(state))
 
 
 @register.simple_tag

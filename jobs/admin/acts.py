@@ -7,6 +7,7 @@ from typing import Any
 
 from django import forms
 
+from agents.models import Agent
 from governance.console.acts import Act, add_act
 from governance.console.wording import stamp
 from jobs import transitions
@@ -232,16 +233,23 @@ def _unrevoked(grant: LiveAuthorization, actor: str) -> str:
     return "it is revoked already" if grant.revoked_at else ""
 
 
-TRISTATE = (("", "as it is"), ("yes", "yes"), ("no", "no"))
+SAID_CHOICES = (("yes", "yes"), ("no", "no"))
+TRISTATE = (("", "as it is"), *SAID_CHOICES)
 SAID = {"yes": True, "no": False}
 COUNT: dict[str, Any] = {"required": False, "min_value": 1, "max_value": kinds.ATTEMPTS_MAX}
 SECONDS: dict[str, Any] = {"required": False, "min_value": 0}
 
 
+def _agents() -> list[tuple[str, str]]:
+    return [(name, name) for name in Agent.objects.order_by("name").values_list("name", flat=True)]
+
+
 class TypeForm(forms.Form):
     """Settings of a job type; what is left empty stays as it is."""
 
-    agent = forms.CharField(max_length=60, required=False, help_text="Who does it.")
+    agent = forms.ChoiceField(
+        choices=lambda: [("", "as it is"), *_agents()], required=False, help_text="Who does it."
+    )
     runtime = forms.CharField(
         max_length=40, required=False, help_text="For attempts whose worker names none."
     )
@@ -287,7 +295,13 @@ class NewTypeForm(TypeForm):
     """A new job type."""
 
     name = forms.CharField(max_length=60, help_text="a-z, 0-9, _ and -; it never changes.")
-    agent = forms.CharField(max_length=60, help_text="Who does it.")
+    agent = forms.ChoiceField(choices=lambda: _agents(), help_text="Who does it.")
+    uses_model = forms.ChoiceField(
+        choices=SAID_CHOICES, help_text="Whether an execution needs a reservation.", initial="no"
+    )
+    enabled = forms.ChoiceField(
+        choices=SAID_CHOICES, help_text="Whether tasks of this type are taken.", initial="yes"
+    )
     field_order = ("name", "agent")
 
 

@@ -22,13 +22,15 @@ from django.utils.safestring import SafeString
 
 from agents.models import Agent
 from governance import objects
-from governance.console import registry, wording
+from governance.console import acts, registry, wording
 from governance.console.admins import OperatorAdmin
 from governance.console.chains import read_chain
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import PlainPage
 from governance.console.payloads import shown
 from governance.console.registry import now_of
+from governance.console.wording import said
+from jobs import transitions
 from jobs.admin import job_page
 from jobs.models import (
     Attempt,
@@ -121,7 +123,7 @@ class JobAdmin(OperatorAdmin):
     def state_mark(self, job: Job) -> SafeString:
         paused = format_html(' <span class="mark">{}</span>', "paused") if job.paused else ""
         return format_html(
-            '<span class="mark state-{}">{}</span>{}', job.state, job.get_state_display(), paused
+            '<span class="mark state-{}">{}</span>{}', job.state, said(job.state), paused
         )
 
     @admin.display(description="task")
@@ -164,18 +166,27 @@ class JobAdmin(OperatorAdmin):
             **self.admin_site.each_context(request),
             "title": job.task_id,
             "opts": self.opts,
-            "decisions": self.decisions(request, job),
+            **self._choices(request, job),
             "may_see_payloads": request.user.has_perm(PAYLOAD_PERMISSION),
             **job_page.load(job=job, payloads=request.user.has_perm(PAYLOAD_PERMISSION)),
         }
         return TemplateResponse(request, "console/job.html", context)
+
+    def _choices(self, request: HttpRequest, job: Job) -> dict[str, Any]:
+        """Return what the user may do to the job, and whether it is they who may not approve it."""
+        asked = transitions.decisions.asked_for(job, actor=acts.actor_of(request.user))
+        may = request.user.has_perm("agents.approve_execution")
+        return {
+            "decisions": self.decisions(request, job),
+            "own_request": job.state == Job.State.HELD and may and asked,
+        }
 
     def live_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """The head of the job page again."""
         if not self.admin_site.has_permission(request):
             return HttpResponse("Signed out.", status=401)
         job = self._whole(request, object_id)
-        context = job_page.load_head(job=job) | {"decisions": self.decisions(request, job)}
+        context = job_page.load_head(job=job) | self._choices(request, job)
         response = TemplateResponse(request, "console/job_head.html", context)
         response["Cache-Control"] = "no-store"
         return response

@@ -17,10 +17,10 @@ from governance import clock, relay
 from governance.console import acts
 from governance.models import BulkRun, Fact, StreamHold
 from jobs import transitions
-from jobs.models import Job, RetryExtension
+from jobs.models import Job, JobType, RetryExtension
 from jobs.transitions.sweeping import end_if_due
 from tests.jobs.governed import Governed, price_a_model, use_a_model
-from tests.work import expire_lease
+from tests.work import expire_lease, pass_time
 
 #: Without preloading: axe would put the style sheets into the page, which the policy refuses.
 AXE = {
@@ -119,6 +119,70 @@ def test_a_review_a_rework_and_an_extension_by_one_more(
     expect(page.get_by_text("0 of 7").or_(page.get_by_text("6 of 7"))).to_be_visible()
     grant = RetryExtension.objects.get(job=job)
     assert (grant.from_max, grant.to_max, grant.granted_by) == (6, 7, "user:operator")
+
+
+def test_an_approval_is_given_withdrawn_and_runs_out(page_of: PageOf, make_job: Any) -> None:
+    job = make_job(execution_approval_required=True)
+    page = page_of("approver")
+
+    page.goto(job_url(page, job))
+    decide(page, "Approve")
+    decide(page, "Withdraw approval", "the numbers have changed")
+    expect(page.locator("#job-head")).to_contain_text("withdrawn by user:approver")
+
+    decide(page, "Approve", "they are right again")
+    pass_time(job, "approval_valid_until")
+    end_if_due(task_id=job.task_id)
+    page.goto(f"{page.console_url}inbox/")  # type: ignore[attr-defined]
+    expect(page.locator("#approvals")).to_contain_text("approval expired")
+    page.get_by_role("link", name=job.task_id).click()
+    expect(page.locator("#job-head .state-expired")).to_have_text("expired")
+
+
+def test_who_asked_is_told_why_they_cannot_approve(page_of: PageOf, make_job: Any) -> None:
+    job = make_job(execution_approval_required=True)
+    Job.objects.filter(pk=job.pk).update(asked_again_by="command:approver")
+    page = page_of("approver")
+
+    page.goto(job_url(page, job))
+
+    expect(page.get_by_text("somebody else approves it")).to_be_visible()
+    expect(page.get_by_role("link", name="Approve", exact=True)).to_have_count(0)
+
+
+def test_a_job_type_is_added_and_its_inputs_described(page_of: PageOf) -> None:
+    page = page_of("governor")
+    page.goto(f"{page.console_url}jobs/jobtype/")  # type: ignore[attr-defined]
+    page.get_by_role("link", name="Add a job type").click()
+    page.get_by_label("Name").fill("summary")
+    page.get_by_label("Agent").select_option("hermes")
+    page.get_by_label("Reason").fill("reports want summaries")
+    page.get_by_role("button", name="Add a job type").click()
+    expect(page.locator(".messagelist")).to_contain_text("summary goes to hermes")
+
+    page.get_by_role("link", name="summary", exact=True).click()
+    page.get_by_role("link", name="Change the schema of inputs").click()
+    page.get_by_label("Inputs schema").fill('{"required": ["text"]}')
+    page.get_by_label("Reason").fill("a task without text is no use")
+    page.get_by_role("button", name="Change the schema of inputs (1)").click()
+
+    expect(page.locator(".chain")).to_contain_text("audit chain verified 2 events")
+    assert JobType.objects.get(name="summary").inputs_schema == {"required": ["text"]}
+
+
+def test_the_search_box_can_be_used_on_a_narrow_screen(page_of: PageOf, make_job: Any) -> None:
+    make_job(task_id="a-1")
+    make_job(task_id="b-1")
+    page = page_of("viewer", viewport={"width": 390, "height": 844})
+
+    page.goto(f"{page.console_url}jobs/job/")  # type: ignore[attr-defined]
+    box = page.locator("#searchbar").bounding_box()
+    page.locator("#searchbar").fill("a-")
+    page.get_by_role("button", name="Search").click()
+
+    assert box is not None
+    assert box["width"] > 120
+    expect(page.locator("#result_list tbody tr")).to_have_count(1)
 
 
 def test_a_job_is_stopped(page_of: PageOf, make_job: Any) -> None:
@@ -330,6 +394,8 @@ def test_every_page_is_accessible_light_dark_and_narrow(
         "budget": "governance/budget/act/make/?key=new",
         "dry-run": "governance/routepolicy/dry-run/",
         "executions": "jobs/execution/",
+        "job-type": "jobs/jobtype/act/make/?key=new",
+        "schema": "jobs/jobtype/act/set_schema/?key=rewrite",
         "run": f"runs/{run.run_id}/",
         "streams": "governance/streamhold/",
         "stream": f"governance/streamhold/{stream.pk}/change/",

@@ -235,7 +235,16 @@ class TestInTheConsole:
     def test_a_governor_adds_a_type_and_changes_it(self, as_: Any) -> None:
         client = as_("governor")
 
-        confirm(client, "jobs.jobtype", "make", "new", name="summary", agent="hermes")
+        confirm(
+            client,
+            "jobs.jobtype",
+            "make",
+            "new",
+            name="summary",
+            agent="hermes",
+            uses_model="no",
+            enabled="yes",
+        )
         confirm(client, "jobs.jobtype", "configure", "summary", max_attempts="5", uses_model="yes")
         confirm(client, "jobs.jobtype", "set_schema", "summary", inputs_schema=json.dumps(TEXT))
 
