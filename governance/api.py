@@ -452,7 +452,7 @@ def _read(request: HttpRequest, limit: int) -> bytes:
     if chunked and request.META.get("wsgi.input_terminated"):
         try:
             raw = request.META["wsgi.input"].read(limit + 1)
-        except OSError:
+        except Exception:  # of the server's own kind
             raise InvalidArgument("The body broke off, or its chunks are malformed.") from None
     elif 0 < length <= limit:
         raw = request.read(length)

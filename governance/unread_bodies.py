@@ -88,7 +88,7 @@ def _drained(body: _Counted, length: int, socket: Any) -> bool:
                 return not length
             left -= len(chunk)
         return bool(length)
-    except OSError:
+    except Exception:  # of the server's own kind, for chunks that are none
         return False
     finally:
         if socket is not None:

@@ -332,7 +332,7 @@ class _Chunks(io.BytesIO):
 
     def read(self, *size):
         if self.broken:
-            raise OSError("an invalid chunk")
+            raise RuntimeError("an invalid chunk")  # not of a kind that we know
         return super().read(*size)
 
 

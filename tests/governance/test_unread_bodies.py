@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from governance import unread_bodies
+from governance import gunicorn_conf, unread_bodies
 from governance.unread_bodies import DRAIN_BYTES_MAX, UnreadBodies
+from tests.client import PROBLEM_MEMBERS
 
 MIB = 1 << 20
 START_SECONDS = 30
@@ -56,8 +58,12 @@ class Peer:
 
 
 class Broken(io.BytesIO):
+    def __init__(self, error):
+        super().__init__()
+        self.error = error
+
     def read(self, *size):
-        raise TimeoutError
+        raise self.error
 
 
 def answered(status, stream, *, read=0, **environ):
@@ -102,7 +108,8 @@ def test_a_body_in_chunks_is_read_to_its_end():
         (io.BytesIO(), {"CONTENT_LENGTH": str(DRAIN_BYTES_MAX + 1)}),
         (io.BytesIO(b"x" * (DRAIN_BYTES_MAX + 1)), {"HTTP_TRANSFER_ENCODING": "chunked"}),
         (io.BytesIO(b"cut short"), {"CONTENT_LENGTH": str(MIB)}),
-        (Broken(), {"CONTENT_LENGTH": str(MIB)}),
+        (Broken(TimeoutError()), {"CONTENT_LENGTH": str(MIB)}),
+        (Broken(RuntimeError("no chunk")), {"HTTP_TRANSFER_ENCODING": "chunked"}),
     ],
 )
 def test_a_body_that_is_too_long_or_breaks_off_closes_the_connection(stream, said):
@@ -177,3 +184,19 @@ def received(client: socket.socket) -> bytes:
         assert time.monotonic() < give_up
         told += client.recv(4096)
     return told
+
+
+@pytest.mark.parametrize(("status", "reason"), [(414, "INVALID_ARGUMENT"), (500, "INTERNAL")])
+def test_what_gunicorn_refuses_by_itself_is_a_problem(status, reason):
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        gunicorn_conf.write_problem(ours, status, "URI Too Long", "Request Line is <too> large")
+        ours.shutdown(socket.SHUT_WR)
+        head, _, body = theirs.makefile("rb").read().partition(b"\r\n\r\n")
+
+    problem = json.loads(body)
+    assert head.startswith(b"HTTP/1.1 %d URI Too Long\r\n" % status)
+    assert b"Content-Type: application/problem+json" in head
+    assert b"Content-Length: %d" % len(body) in head
+    assert problem.keys() == PROBLEM_MEMBERS
+    assert (problem["status"], problem["reason"]) == (status, reason)
