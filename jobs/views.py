@@ -669,11 +669,11 @@ class ControlJob(WorkerView):
     def post(self, request: Request, task_id: str) -> HttpResponse:
         """Stop, pause or resume one's own job, if it is as the caller saw it."""
         body = self.read(shapes.ControlIn)
-        # Whose job it is never changes, so that it may be judged before the lock.
-        queries.read_job(principal=self.principal, task_id=task_id)
         revision = self.if_match()
 
         def run() -> Answer:
+            # Whose job it is never changes, so that it may be judged before the lock.
+            queries.read_job(principal=self.principal, task_id=task_id)
             need_revision(revision, task_id)
             outcome = self.MOVES[body["action"]](
                 task_id=task_id,

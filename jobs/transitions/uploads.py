@@ -22,7 +22,6 @@ from governance.errors import (
     InvalidArgument,
     NotFound,
     RateLimited,
-    WrongOwner,
 )
 from governance.objects import OBJECT_BYTES_MAX, Stored
 from jobs.models import Upload
@@ -108,14 +107,12 @@ def grant_upload(
 def look_at_store(*, upload_id: UUID, agent_id: int) -> Stored | None:
     """Ask the store what it holds for an upload. Before the transaction, never under a lock.
 
-    :raises NotFound: there is no such upload.
-    :raises WrongOwner: it is another agent's.
+    Nobody's and other agents' uploads are not asked for: `complete_upload` refuses them, so that
+    the refusal is kept under the request's key.
     """
-    upload = Upload.objects.select_related("job").filter(upload_id=upload_id).first()
+    upload = Upload.objects.filter(upload_id=upload_id, job__agent_id=agent_id).first()
     if upload is None:
-        raise NotFound("There is no upload of that id.")
-    if upload.job.agent_id != agent_id:
-        raise WrongOwner()
+        return None
     if upload.artifact_id is not None:
         # It was confirmed once, and a repetition of the call needs no store.
         return Stored(upload.size_bytes, upload.sha256)
@@ -143,8 +140,8 @@ def complete_upload(
     :raises StaleFencingToken: the attempt is not the current one.
     """
     work = lock([task_id], entry=entry, numbers=[attempt])
-    need_session(work)
     held = work.get(task_id)
+    need_session(work)
     upload = (
         Upload.objects.select_for_update(no_key=True)
         .filter(upload_id=upload_id, job_id=held.job.pk)

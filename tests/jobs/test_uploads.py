@@ -16,6 +16,7 @@ from django.test import Client
 from structlog.stdlib import ProcessorFormatter
 from uuid_utils.compat import uuid7
 
+from agents.models import Session
 from governance import clock, objects
 from governance.models import AuditEvent, Fact
 from governance.settings import LOGGING
@@ -138,6 +139,26 @@ def test_an_object_is_put_once(
     _, grant = acting("uploads", authority | announced())
     assert put(client, grant, BYTES).status_code == 201
     assert put(client, grant, BYTES).status_code == 412
+
+
+def test_the_refusal_of_an_upload_that_is_nobodys_is_kept_under_its_key(
+    acting: Callable[..., Any],
+    client: Client,
+    hermes_token: str,
+    authority: dict[str, Any],
+) -> None:
+    headers = {"Authorization": f"Bearer {hermes_token}", "Idempotency-Key": str(uuid7())}
+    headers["Fencepost-Session"] = str(Session.objects.get(kind="activated").session_id)
+    path = f"/v1/uploads/{uuid7()}/complete"
+
+    first, again = (
+        client.post(path, done(authority), content_type="application/json", headers=headers)
+        for _ in range(2)
+    )
+
+    assert (first.status_code, first.json()["reason"]) == (404, "NOT_FOUND")
+    assert (again.status_code, again.content) == (404, first.content)
+    assert again["Idempotent-Replayed"] == "true"
 
 
 def test_an_attempt_has_a_bounded_number_of_grants(

@@ -952,3 +952,17 @@ def test_an_agent_takes_a_bounded_number_of_new_names_in_a_day(ops, worker, monk
     assert Job.objects.get().state == "queued"
 
     assert worker.post(claim, {"worker_id": "two"}).status_code == 200
+
+
+def test_the_control_of_an_absent_job_is_refused_for_ever_under_its_key(ops):
+    stop = {"action": "STOP", "expected_task_revision": 1, "reason": "why"}
+    path, same = f"/v1/jobs/{TASK['task_id']}/control", key()
+    first = ops.post(path, stop, Idempotency_Key=same)
+    ops.post("/v1/jobs", TASK)
+
+    again = ops.post(path, stop, Idempotency_Key=same)
+
+    assert refused(first) == (404, "NOT_FOUND")
+    assert (again.status_code, again.content) == (404, first.content)
+    assert again["Idempotent-Replayed"] == "true"
+    assert Job.objects.get().state == "queued"
