@@ -52,6 +52,8 @@ START_TRIES_MAX = 20
 START_PAUSE_SECONDS = 0.25
 #: How long a request waits for a connection of its process's pool.
 POOL_WAIT_SECONDS = 5.0
+#: psycopg prepares what has run so often; out of reach for what was not asked to be prepared.
+PREPARE_UNASKED_AFTER = 1_000_000_000
 #: A server that dies more often than this within a minute stays down, and the keeper with it.
 RESTARTS_MAX = 5
 #: Stands for "no server": connecting to it fails and says so.
@@ -179,12 +181,13 @@ def running_dsn(folder: Path) -> str | None:
 
 
 def django_database(
-    dsn: str, *, session_settings: dict[str, str], pool_max: int = 0
+    dsn: str, *, session_settings: dict[str, str], pool_max: int = 0, prepare: bool = True
 ) -> dict[str, Any]:
     """Return the entry of Django's `DATABASES` for a `postgresql://` address.
 
     :param session_settings: PostgreSQL settings of every connection.
     :param pool_max: connections of a process's pool; 0 opens one per thread instead.
+    :param prepare: whether hot statements are prepared; not behind a pooler that cannot.
     :raises EmbeddedError: the address is none of PostgreSQL's.
     """
     # The keeper does without: it starts faster.
@@ -202,6 +205,9 @@ def django_database(
     options: dict[str, Any] = {
         "options": " ".join(f"-c {name}={value}" for name, value in session_settings.items()),
         "application_name": "fencepost",
+        # Without a number Django never prepares a statement, whoever asks for it. What is not
+        # asked for (`governance.sql` does) stays unprepared, however often it runs.
+        "prepare_threshold": PREPARE_UNASKED_AFTER if prepare else None,
     }
     if pool_max:
         options["pool"] = {"min_size": 1, "max_size": pool_max, "timeout": POOL_WAIT_SECONDS}

@@ -58,6 +58,7 @@ EXECUTION_FIELDS = frozenset(
         "issued_at",
     }
 )
+SIGNING_KEY = "signing.pem"
 #: How many signatures of an envelope are looked at.
 SIGNATURES_MAX = 8
 
@@ -159,11 +160,11 @@ def public_keys() -> dict[str, Any]:
 
 def active_key() -> SigningKey:
     """Return the key that signs, made now if there is none. Notices a rotation at once."""
-    path = _folder() / "signing.pem"
+    path = Path(settings.DATA_DIR) / "keys" / SIGNING_KEY
     try:
         found = path.stat()
     except FileNotFoundError:
-        _make_first(path)
+        _make_first(_folder() / SIGNING_KEY)
         found = path.stat()
     return _load(path, found.st_ino, found.st_mtime_ns)
 
@@ -180,7 +181,7 @@ def rotate() -> tuple[str, str]:
         )
         # First the public half: a crash between the two steps must leave the old key verifiable.
         os.replace(_written(folder, public), folder / f"retired-{old.keyid}.pem")
-        os.replace(_written(folder, _new_pem()), folder / "signing.pem")
+        os.replace(_written(folder, _new_pem()), folder / SIGNING_KEY)
         _sync(folder)
         return old.keyid, active_key().keyid
 

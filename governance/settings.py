@@ -6,6 +6,7 @@
 `FENCEPOST_ALLOWED_HOSTS`     further host names, comma-separated
 `FENCEPOST_SECRET_KEY`        instead of the key in the data folder
 `FENCEPOST_POOL_MAX`          database connections per process; 0 opens one per thread
+`FENCEPOST_PREPARE_STATEMENTS` `0` behind a pooler of transactions that cannot keep them
 `FENCEPOST_METRICS_TOKEN`     bearer token of `/metrics`, which else answers this machine only
 `FENCEPOST_TOTP`, `FENCEPOST_OIDC_*`   how people sign in: see `docs/how-to/sign-in.md`
 `FENCEPOST_STATEMENT_TIMEOUT_MS`, `FENCEPOST_LOG_LEVEL`, `FENCEPOST_DEBUG`
@@ -152,6 +153,8 @@ DATABASES: dict[str, dict[str, Any]] = {
         _address or embedded.running_dsn(DATA_DIR) or embedded.ABSENT_DSN,
         session_settings=SESSION_SETTINGS,
         pool_max=env.int("FENCEPOST_POOL_MAX", default=0),
+        # Off behind a pooler of transactions that knows no prepared statements.
+        prepare=env.bool("FENCEPOST_PREPARE_STATEMENTS", default=True),
     )
 }
 

@@ -8,6 +8,7 @@ read in the statement after the lock" and "the clock is read after the lock" rel
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -100,7 +101,27 @@ def _note(statements: Sequence[Statement], seconds: float) -> None:
         connection.queries_log.append({"sql": sql, "time": f"{seconds:.3f}"})
 
 
-def insert(rows: Sequence[Model], *, unless_present: bool = False) -> Statement:
+def among(text: str, values: Sequence[Any], *before: Any) -> Statement:
+    """Return the statement whose last parameter, in `= ANY(%s::type[])`, is `values`.
+
+    One value is asked for by `=`: PostgreSQL keeps the plan of that, but plans again at every
+    execution for an array, which it takes for ten values when it does not look.
+
+    :param before: the parameters before it.
+    """
+    if len(values) == 1:
+        return Statement(_of_one(text), (*before, values[0]))
+    return Statement(text, (*before, list(values)))
+
+
+@lru_cache
+def _of_one(text: str) -> str:
+    return re.sub(r"= ANY\(%s::(\w+)\[\]\)", r"= %s::\1", text)
+
+
+def insert(
+    rows: Sequence[Model], *, unless_present: bool = False, returning: tuple[str, ...] = ()
+) -> Statement:
     """Return one INSERT of all rows (of one model) that fills every column but an automatic key.
 
     All rows travel as one JSON parameter: one prepared statement whatever their number, and no
@@ -108,15 +129,18 @@ def insert(rows: Sequence[Model], *, unless_present: bool = False) -> Statement:
 
     :param unless_present: skip rows that would break a unique constraint.  The statement waits
         for an uncommitted rival, bounded by `lock_timeout`.
+    :param returning: columns to answer beside the primary key.
     """
     model = type(rows[0])
-    return Statement(_insert_sql(model, unless_present), (_packed(rows, _insertable(model)),))
+    text = _insert_sql(model, unless_present, returning, len(rows) == 1)
+    return Statement(text, (_packed(rows, _insertable(model)),))
 
 
 def update(rows: Sequence[Model], fields: tuple[str, ...]) -> Statement:
     """Return one UPDATE of the named fields of all rows (of one model), found by primary key."""
     model = type(rows[0])
-    return Statement(_update_sql(model, fields), (_packed(rows, _updatable(model, fields)),))
+    text = _update_sql(model, fields, len(rows) == 1)
+    return Statement(text, (_packed(rows, _updatable(model, fields)),))
 
 
 @lru_cache
@@ -143,11 +167,12 @@ def _sources(model: type[Model], alias: str) -> tuple[list[str], list[tuple[str,
 
 
 def _packed(rows: Sequence[Model], fields: Sequence[Any]) -> str:
-    """Return the rows as JSON text for `json_to_recordset`."""
+    """Return the rows as JSON text for `_recordset`: an array, or the one object."""
     packed = [
         {field.column: _plain(getattr(row, field.attname)) for field in fields} for row in rows
     ]
-    return json.dumps(packed, separators=(",", ":"), ensure_ascii=False, default=str)
+    content = packed[0] if len(rows) == 1 else packed
+    return json.dumps(content, separators=(",", ":"), ensure_ascii=False, default=str)
 
 
 def _plain(value: Any) -> Any:
@@ -167,33 +192,36 @@ def _updatable(model: type[Model], names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 @lru_cache
-def _insert_sql(model: type[Model], unless_present: bool) -> str:
+def _insert_sql(
+    model: type[Model], unless_present: bool, returning: tuple[str, ...], one: bool
+) -> str:
     fields = _insertable(model)
     names = ", ".join(f'"{f.column}"' for f in fields)
     values = ", ".join(f'u."{f.column}"' for f in fields)
     conflict = " ON CONFLICT DO NOTHING" if unless_present else ""
+    answered = ", ".join(f'"{name}"' for name in (model._meta.pk.column, *returning))
     return (
         f'INSERT INTO "{model._meta.db_table}" ({names}) SELECT {values} '
-        f"FROM {_recordset(fields)}{conflict} RETURNING "
-        f'"{model._meta.pk.column}"'
+        f"FROM {_recordset(fields, one)}{conflict} RETURNING {answered}"
     )
 
 
 @lru_cache
-def _update_sql(model: type[Model], names: tuple[str, ...]) -> str:
+def _update_sql(model: type[Model], names: tuple[str, ...], one: bool) -> str:
     key, *fields = _updatable(model, names)
     targets = ", ".join(f'"{f.column}"' for f in fields)
     values = ", ".join(f'u."{f.column}"' for f in fields)
     return (
         f'UPDATE "{model._meta.db_table}" AS t SET ({targets}) = ROW({values}) '
-        f"FROM {_recordset([key, *fields])} "
+        f"FROM {_recordset([key, *fields], one)} "
         f'WHERE t."{key.column}" = u."{key.column}"'
     )
 
 
-def _recordset(fields: Sequence[Any]) -> str:
+def _recordset(fields: Sequence[Any], one: bool) -> str:
+    # A set is taken for a hundred rows, for which the whole table is read while it is small.
     columns = ", ".join(f'"{f.column}" {_type(f)}' for f in fields)
-    return f"json_to_recordset(%s::json) AS u({columns})"
+    return f"json_to_record{'' if one else 'set'}(%s::json) AS u({columns})"
 
 
 def _type(field: Any) -> str:

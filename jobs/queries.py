@@ -105,7 +105,7 @@ def read_job(*, principal: Principal, task_id: str) -> tuple[Job, dict[str, Any]
 
 def views_of(*, job_pks: list[int]) -> dict[int, dict[str, Any]]:
     """Return the API shapes of jobs by primary key, in one query."""
-    [rows] = sql.together(sql.Statement(_GET + "WHERE j.id = ANY(%s::bigint[])", (job_pks,)))
+    [rows] = sql.together(sql.among(_GET + "WHERE j.id = ANY(%s::bigint[])", job_pks))
     return {row["j_id"]: _view(row, sql.build(Job, row, "j")) for row in rows}
 
 

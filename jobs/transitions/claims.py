@@ -26,7 +26,6 @@ from jobs.queries import instant, lease_view
 from jobs.transitions.decisions import approval_expired, end_approval
 from jobs.transitions.work import (
     JOIN_TASK,
-    READ_ATTEMPTS,
     SELECT_JOBS,
     Held,
     Outcome,
@@ -34,6 +33,7 @@ from jobs.transitions.work import (
     Work,
     from_row,
     lock,
+    read_attempts,
 )
 
 LEASE_SECONDS_MIN = 60
@@ -312,7 +312,7 @@ def _read_attempts(again: list[Held]) -> None:
         return
     by_pk = {held.job.pk: held for held in again}
     ids = [held.job.task_id for held in again]
-    [rows] = sql.together(sql.Statement(READ_ATTEMPTS, (ids, [None] * len(ids))))
+    [rows] = sql.together(read_attempts(ids))
     for row in rows:
         by_pk[row["p_job_id"]].attempts[row["p_number"]] = sql.build(Attempt, row, "p")
 

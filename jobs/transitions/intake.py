@@ -126,10 +126,10 @@ def intake(
 def _look_up(envelopes: list[dict[str, Any]]) -> _Read:
     owners = {e.get("preferred_owner") for e in envelopes}
     types, agents, sources, known, [clock] = sql.together(
-        sql.Statement(READ_TYPES, ([e["task_type"] for e in envelopes],)),
+        sql.among(READ_TYPES, list({e["task_type"] for e in envelopes})),
         sql.Statement(READ_AGENTS, ([o for o in owners if o],)),
-        sql.Statement(READ_SOURCES, (list({e["source"] for e in envelopes}),)),
-        sql.Statement(READ_KNOWN, ([e["task_id"] for e in envelopes],)),
+        sql.among(READ_SOURCES, list({e["source"] for e in envelopes})),
+        sql.among(READ_KNOWN, [e["task_id"] for e in envelopes]),
         sql.Statement(READ_CLOCK),
     )
     return _Read(
@@ -275,14 +275,9 @@ def _insert(work: Work, made: dict[str, Held], principal: Principal) -> set[str]
             before="",
             details={"execution_digest": held.task.execution_digest},
         )
-    [rows] = sql.together(sql.insert([h.job for h in made.values()], unless_present=True))
-    pks = {row["id"] for row in rows}
-    [found] = sql.together(
-        sql.Statement(
-            "SELECT id, job_id, task_id FROM jobs_job WHERE id = ANY(%s::bigint[])", (list(pks),)
-        )
-    )
-    fresh = {row["task_id"]: row["id"] for row in found}
+    jobs = [held.job for held in made.values()]
+    [rows] = sql.together(sql.insert(jobs, unless_present=True, returning=("task_id",)))
+    fresh = {row["task_id"]: row["id"] for row in rows}
     for task_id, held in made.items():
         if task_id in fresh:
             held.job.pk = held.task.job_id = fresh[task_id]
@@ -297,7 +292,7 @@ def _known_views(
     known = dict(read.known)
     lost = [task_id for task_id in made if task_id not in fresh]
     if lost:
-        [rows] = sql.together(sql.Statement(READ_KNOWN, (lost,)))
+        [rows] = sql.together(sql.among(READ_KNOWN, lost))
         known.update({row["task_id"]: row for row in rows})
     if not known:
         return {}

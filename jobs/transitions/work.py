@@ -89,14 +89,13 @@ READ_LEASES = (
 )
 # Locks: the leases, in job order: a heartbeat that is under way is seen, or comes too late.
 LOCK_LEASES = READ_LEASES + " ORDER BY l.job_id FOR NO KEY UPDATE OF l"
-# The running or last attempt of each job, and the attempt that the request names; each with the
-# session that made it.
+# The running or last attempt of each job, and those of the numbers that the request names; each
+# with the session that made it.
 READ_ATTEMPTS = (
     f"SELECT {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, s.state AS session_state,"
     " s.dispatcher_epoch AS session_epoch FROM jobs_job j"
-    " JOIN unnest(%s::text[], %s::int[]) AS q(task_id, number) ON q.task_id = j.task_id"
-    " JOIN jobs_attempt p ON p.job_id = j.id AND p.number IN (j.attempt, q.number)"
-    " LEFT JOIN agents_session s ON s.id = p.session_id"
+    " JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
+    " LEFT JOIN agents_session s ON s.id = p.session_id WHERE j.task_id = ANY(%s::text[])"
 )
 DROP_LEASES = "DELETE FROM jobs_lease WHERE job_id = ANY(%s::bigint[])"
 END_ESCALATIONS = (
@@ -346,7 +345,7 @@ class Work:
             by_model.setdefault(type(row), []).append(row)
         statements += [sql.insert(rows) for rows in by_model.values()]
         if self._dropped:
-            statements.append(sql.Statement(DROP_LEASES, (self._dropped,)))
+            statements.append(sql.among(DROP_LEASES, self._dropped))
         if self._ended:
             statements.append(sql.update(list(self._ended.values()), ENDING))
         if self._jobs:
@@ -382,12 +381,10 @@ def lock(
     :param numbers: the attempts that the request names, beside the running or last ones.
     :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
     """
-    asked = list(numbers) if numbers is not None else [None] * len(task_ids)
-    ids = list(task_ids)
     statements = (
-        sql.Statement(LOCK_IF_FREE if if_free else LOCK_BY_TASK, (ids,)),
-        sql.Statement(LOCK_LEASES if if_free else READ_LEASES, (ids,)),
-        sql.Statement(READ_ATTEMPTS, (ids, asked)),
+        sql.among(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids),
+        sql.among(LOCK_LEASES if if_free else READ_LEASES, task_ids),
+        read_attempts(task_ids, numbers),
         sql.Statement(READ_CLOCK),
     )
     caller = None
@@ -412,6 +409,14 @@ def lock(
                 row["session_kind"], row["session_state"], row["session_epoch"]
             )
     return work
+
+
+def read_attempts(
+    task_ids: Sequence[str], numbers: Sequence[int | None] | None = None
+) -> sql.Statement:
+    """Return the reading of the jobs' running or last attempts, and of the numbered ones."""
+    named = sorted({number for number in numbers or () if number is not None})
+    return sql.among(READ_ATTEMPTS, task_ids, named)
 
 
 def from_row(row: sql.Row) -> Held:
