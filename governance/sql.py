@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import psycopg
 from django.db import connection, transaction
-from django.db.models import AutoField, JSONField, Model
+from django.db.models import AutoField, BinaryField, JSONField, Model
+from django.db.models.base import ModelState
 from django.db.utils import DatabaseErrorWrapper
 from psycopg.rows import dict_row
 
@@ -119,6 +120,19 @@ def _of_one(text: str) -> str:
     return re.sub(r"= ANY\(%s::(\w+)\[\]\)", r"= %s::\1", text)
 
 
+def at_once(*statements: Statement) -> Statement:
+    """Return one statement of several that write, each another table, in no order among them.
+
+    None may rely on what another one writes, also not by a trigger; none may have named parameters.
+    """
+    *first, last = statements
+    if not first:
+        return last
+    parts = ", ".join(f"w{n} AS ({statement.sql})" for n, statement in enumerate(first))
+    params = [value for statement in statements for value in statement.params]
+    return Statement(f"WITH {parts} {last.sql}", params)
+
+
 def insert(
     rows: Sequence[Model], *, unless_present: bool = False, returning: tuple[str, ...] = ()
 ) -> Statement:
@@ -152,33 +166,42 @@ def select_list(model: type[Model], alias: str) -> str:
 
 
 def build(model: type[M], row: Row, alias: str) -> M:
-    """Return the instance of `model` whose columns `select_list` put into `row`."""
-    names, sources = _sources(model, alias)
-    values = [json.loads(row[key]) if is_json and row[key] is not None else row[key]
-              for key, is_json in sources]  # fmt: skip
-    return model.from_db("default", names, values)
+    """Return the instance of `model` whose columns `select_list` put into `row`.
+
+    As `Model.from_db` makes it, but without `__init__`, which hot moves would spend a sixth of
+    their time in: its signals and its setting of every field by itself are for nothing here.
+    """
+    made = model.__new__(model)
+    made.__dict__ = {
+        name: json.loads(row[key]) if is_json and row[key] is not None else row[key]
+        for name, key, is_json in _sources(model, alias)
+    }
+    made._state = ModelState()
+    made._state.adding, made._state.db = False, "default"
+    return made
 
 
 @lru_cache
-def _sources(model: type[Model], alias: str) -> tuple[list[str], list[tuple[str, bool]]]:
-    fields = model._meta.concrete_fields
-    keys = [(f"{alias}_{f.column}", isinstance(f, JSONField)) for f in fields]
-    return [field.attname for field in fields], keys
+def _sources(model: type[Model], alias: str) -> list[tuple[str, str, bool]]:
+    return [
+        (field.attname, f"{alias}_{field.column}", isinstance(field, JSONField))
+        for field in model._meta.concrete_fields
+    ]
 
 
 def _packed(rows: Sequence[Model], fields: Sequence[Any]) -> str:
     """Return the rows as JSON text for `_recordset`: an array, or the one object."""
-    packed = [
-        {field.column: _plain(getattr(row, field.attname)) for field in fields} for row in rows
-    ]
+    names = [(field.column, field.attname) for field in fields]
+    octets = [field.column for field in fields if isinstance(field, BinaryField)]
+    packed = []
+    for row in rows:
+        columns = {column: getattr(row, attname) for column, attname in names}
+        for column in octets:
+            if (value := columns[column]) is not None:
+                columns[column] = "\\x" + bytes(value).hex()
+        packed.append(columns)
     content = packed[0] if len(rows) == 1 else packed
     return json.dumps(content, separators=(",", ":"), ensure_ascii=False, default=str)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bytes | memoryview):
-        return "\\x" + bytes(value).hex()
-    return value
 
 
 @lru_cache

@@ -33,7 +33,8 @@ from jobs.transitions.work import (
     Work,
     from_row,
     lock,
-    read_attempts,
+    read_standing,
+    stand,
 )
 
 LEASE_SECONDS_MIN = 60
@@ -310,11 +311,8 @@ def _read_attempts(again: list[Held]) -> None:
     """Read the attempts before, for their last progress. Nothing is read on first attempts."""
     if not again:
         return
-    by_pk = {held.job.pk: held for held in again}
-    ids = [held.job.task_id for held in again]
-    [rows] = sql.together(read_attempts(ids))
-    for row in rows:
-        by_pk[row["p_job_id"]].attempts[row["p_number"]] = sql.build(Attempt, row, "p")
+    [rows] = sql.together(read_standing([held.job.task_id for held in again]))
+    stand(again, rows)
 
 
 def _read_attempt_before(held: Held) -> None:

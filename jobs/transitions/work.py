@@ -8,7 +8,7 @@ A move on one job is the move on a set of one.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,8 +18,7 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Caller, Entry, enter
-from governance import audit, outbox, sql
-from governance.clock import READ_CLOCK
+from governance import audit, clock, outbox, sql
 from governance.digests import canonical
 from governance.errors import NotFound, WrongOwner
 from governance.models import AuditEvent, Fact
@@ -83,18 +82,20 @@ LOCK_BY_TASK = (
 )
 # Locks: the job, unless somebody else is at it. For sweeps: whoever holds it will see to it.
 LOCK_IF_FREE = LOCK_BY_TASK + " SKIP LOCKED"
-READ_LEASES = (
-    f"SELECT {sql.select_list(Lease, 'l')} FROM jobs_lease l"
-    " JOIN jobs_job j ON j.id = l.job_id WHERE j.task_id = ANY(%s::text[])"
-)
 # Locks: the leases, in job order: a heartbeat that is under way is seen, or comes too late.
-LOCK_LEASES = READ_LEASES + " ORDER BY l.job_id FOR NO KEY UPDATE OF l"
-# The running or last attempt of each job, and those of the numbers that the request names; each
-# with the session that made it.
-READ_ATTEMPTS = (
-    f"SELECT {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, s.state AS session_state,"
+LOCK_LEASES = (
+    "SELECT l.job_id FROM jobs_lease l JOIN jobs_job j ON j.id = l.job_id"
+    " WHERE j.task_id = ANY(%s::text[]) ORDER BY l.job_id FOR NO KEY UPDATE OF l"
+)
+# What stands around the jobs once they are locked, and the clock, in one statement after the locks:
+# each job's lease; its running or last attempt and those of the numbers that the request names,
+# each with the session that made it. One row per attempt, and one for a job without.
+READ_STANDING = (
+    f"SELECT clock_timestamp() AS now, j.id AS job_id, {sql.select_list(Lease, 'l')},"
+    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, s.state AS session_state,"
     " s.dispatcher_epoch AS session_epoch FROM jobs_job j"
-    " JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
+    " LEFT JOIN jobs_lease l ON l.job_id = j.id"
+    " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
     " LEFT JOIN agents_session s ON s.id = p.session_id WHERE j.task_id = ANY(%s::text[])"
 )
 DROP_LEASES = "DELETE FROM jobs_lease WHERE job_id = ANY(%s::bigint[])"
@@ -102,6 +103,10 @@ END_ESCALATIONS = (
     "UPDATE jobs_escalation SET resolution = 'ended', resolved_at = %s, resolved_by = %s,"
     " resolve_reason = %s WHERE job_id = ANY(%s::bigint[]) AND resolved_at IS NULL"
 )
+
+
+#: What claims write; nothing that guards a table looks for it.
+HOT = frozenset({Attempt, Lease})
 
 
 @dataclass
@@ -329,11 +334,12 @@ class Work:
         if not fresh:
             return
         subjects = {held.job.audit_subject for held in fresh}
-        sql.together(
+        written = sql.at_once(
             sql.insert([held.task for held in fresh]),
             sql.insert([event for event in self._events if event.subject in subjects]),
             sql.insert([fact for fact in self._facts if fact.stream in subjects]),
         )
+        sql.together(written)
 
     def save(self) -> None:
         """Write everything in one round trip, in the order that the guards of the tables need."""
@@ -343,15 +349,19 @@ class Work:
         by_model: dict[type, list[Any]] = {}
         for row in self._fresh:
             by_model.setdefault(type(row), []).append(row)
-        statements += [sql.insert(rows) for rows in by_model.values()]
+        # Their guards look for the rows that explain a move, which so come first.
+        statements += [sql.insert(by_model.pop(kind)) for kind in list(by_model) if kind not in HOT]
+        moving = [sql.insert(rows) for rows in by_model.values()]
         if self._dropped:
-            statements.append(sql.among(DROP_LEASES, self._dropped))
+            moving.append(sql.among(DROP_LEASES, self._dropped))
         if self._ended:
-            statements.append(sql.update(list(self._ended.values()), ENDING))
+            moving.append(sql.update(list(self._ended.values()), ENDING))
         if self._jobs:
-            statements.append(sql.update(list(self._jobs.values()), MOVING))
+            moving.append(sql.update(list(self._jobs.values()), MOVING))
         if self._events:
-            statements += [sql.insert(self._events), sql.insert(self._facts)]
+            moving += [sql.insert(self._events), sql.insert(self._facts)]
+        if moving:
+            statements.append(sql.at_once(*moving))
         if statements:
             sql.together(*statements)
         self._announce()
@@ -381,42 +391,46 @@ def lock(
     :param numbers: the attempts that the request names, beside the running or last ones.
     :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
     """
-    statements = (
-        sql.among(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids),
-        sql.among(LOCK_LEASES if if_free else READ_LEASES, task_ids),
-        read_attempts(task_ids, numbers),
-        sql.Statement(READ_CLOCK),
-    )
+    locks = [sql.among(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
+    if if_free:
+        locks.append(sql.among(LOCK_LEASES, task_ids))
+    standing = read_standing(task_ids, numbers)
     caller = None
     if entry is not None:
-        caller, rows = enter(entry, also=statements, make_session=make_session)
+        caller, rows = enter(entry, also=(*locks, standing), make_session=make_session)
     else:
-        rows = sql.together(*statements)
-    jobs, leases, attempts, [clock] = rows
-    work = Work(clock["now"], caller)
-    by_pk = {}
+        rows = sql.together(*locks, standing)
+    jobs, *_, around = rows
+    work = Work(around[0]["now"] if around else clock.now(), caller)
     for row in jobs:
         held = from_row(row)
-        work.held[held.job.task_id] = by_pk[held.job.pk] = held
-    for row in leases:
-        if row["l_job_id"] in by_pk:
-            by_pk[row["l_job_id"]].lease = sql.build(Lease, row, "l")
-    for row in attempts:
-        if row["p_job_id"] in by_pk:
-            held, number = by_pk[row["p_job_id"]], row["p_number"]
-            held.attempts[number] = sql.build(Attempt, row, "p")
-            held.makers[number] = Maker(
-                row["session_kind"], row["session_state"], row["session_epoch"]
-            )
+        work.held[held.job.task_id] = held
+    stand(work.held.values(), around)
     return work
 
 
-def read_attempts(
+def read_standing(
     task_ids: Sequence[str], numbers: Sequence[int | None] | None = None
 ) -> sql.Statement:
-    """Return the reading of the jobs' running or last attempts, and of the numbered ones."""
+    """Return the reading of what stands around the jobs. :param numbers: as of `lock`."""
     named = sorted({number for number in numbers or () if number is not None})
-    return sql.among(READ_ATTEMPTS, task_ids, named)
+    return sql.among(READ_STANDING, task_ids, named)
+
+
+def stand(held: Iterable[Held], rows: Sequence[sql.Row]) -> None:
+    """Put what `read_standing` has read around the jobs that are held, and no others."""
+    by_pk = {one.job.pk: one for one in held}
+    for row in rows:
+        one, number = by_pk.get(row["job_id"]), row["p_number"]
+        if one is None:
+            continue
+        if one.lease is None and row["l_job_id"] is not None:
+            one.lease = sql.build(Lease, row, "l")
+        if number is not None:
+            one.attempts[number] = sql.build(Attempt, row, "p")
+            one.makers[number] = Maker(
+                row["session_kind"], row["session_state"], row["session_epoch"]
+            )
 
 
 def from_row(row: sql.Row) -> Held:

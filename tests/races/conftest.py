@@ -78,7 +78,11 @@ def until_it_waits(future: Future[Any], *, waiting: int = 1) -> bool:
     give_up = time.monotonic() + SECONDS_MAX
     while not future.done():
         with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            # Of this database only: the server is shared with other processes of the test run.
+            cursor.execute(
+                "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+                " WHERE NOT l.granted AND a.datname = current_database()"
+            )
             if cursor.fetchone()[0] >= waiting:
                 return True
         assert time.monotonic() < give_up, "the second neither waits nor ends"
@@ -115,7 +119,9 @@ def no_job_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert unlocked != work.LOCK_BY_TASK
     monkeypatch.setattr(work, "LOCK_BY_TASK", unlocked)
     monkeypatch.setattr(work, "LOCK_IF_FREE", unlocked)
-    monkeypatch.setattr(work, "LOCK_LEASES", work.READ_LEASES)
+    unlocked = work.LOCK_LEASES.replace(" FOR NO KEY UPDATE OF l", "")
+    assert unlocked != work.LOCK_LEASES
+    monkeypatch.setattr(work, "LOCK_LEASES", unlocked)
 
 
 @pytest.fixture

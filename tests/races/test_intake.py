@@ -81,7 +81,11 @@ def test_control_an_insert_that_does_not_expect_a_rival_fails(
     race: Any, submitter: Principal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     insert = sql.insert
-    monkeypatch.setattr(sql, "insert", lambda rows, **_: insert(rows))
+
+    def unaware(rows: Any, *, unless_present: bool = False, **options: Any) -> sql.Statement:
+        return insert(rows, **options)
+
+    monkeypatch.setattr(sql, "insert", unaware)
 
     _, second = race(intake_of(submitter, envelope()), intake_of(submitter, envelope()))
 
