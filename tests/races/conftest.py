@@ -27,7 +27,8 @@ from tests.work import (  # noqa: F401
 )
 
 #: How long a second connection may take to get to where it waits, or to its end.
-SECONDS_MAX = 5.0
+SECONDS_MAX = 20.0
+LOCK_TIMEOUT = "20s"
 POLL_SECONDS = 0.002
 
 Race = Callable[[Callable[[], Any], Callable[[], Any]], tuple[Any, Any]]
@@ -44,6 +45,9 @@ def elsewhere() -> Iterator[Callable[[Callable[[], Any]], Future[Any]]]:
 
         def run() -> Any:
             try:
+                # Not the service's: who is kept waiting by a busy machine is no loser yet.
+                with connection.cursor() as cursor:
+                    cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
                 return function()
             finally:
                 connections.close_all()
