@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.db import connection, connections, transaction
 
+from jobs import wakeups
 from jobs.transitions import work
 from tests.work import (  # noqa: F401
     claim,
@@ -82,10 +83,12 @@ def until_it_waits(future: Future[Any], *, waiting: int = 1) -> bool:
     give_up = time.monotonic() + SECONDS_MAX
     while not future.done():
         with connection.cursor() as cursor:
-            # Of this database only: the server is shared with other processes of the test run.
+            # Of this database only, which its other locks tell: the server is shared with others'
+            # tests. What `pg_stat_activity` says would stand still in a transaction.
             cursor.execute(
-                "SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
-                " WHERE NOT l.granted AND a.datname = current_database()"
+                "SELECT count(DISTINCT w.pid) FROM pg_locks w JOIN pg_locks h USING (pid)"
+                " JOIN pg_database d ON d.oid = h.database"
+                " WHERE NOT w.granted AND d.datname = current_database()"
             )
             if cursor.fetchone()[0] >= waiting:
                 return True
@@ -98,6 +101,7 @@ def until_it_waits(future: Future[Any], *, waiting: int = 1) -> bool:
 def _alone(transactional_db: None) -> Iterator[None]:
     """Wait until the server has seen the other connections end, so that the database can go."""
     yield
+    wakeups.close()  # who queued a job has told so, through a connection that would stay
     give_up = time.monotonic() + SECONDS_MAX
     while time.monotonic() < give_up:
         with connection.cursor() as cursor:
