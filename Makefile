@@ -14,7 +14,7 @@ INSTALL = if uv --version >/dev/null 2>&1; then \
 	else $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-recovery test races simulate mutants lint types docs bench bench-barrier bench-console release clean
+.PHONY: help setup run demo demo-recovery test races simulate mutants lint types docs bench bench-barrier bench-claims bench-console release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,6 +75,9 @@ bench: $(VENV)/.installed-dev ## lifecycles over HTTP beside pgbench with the sa
 
 bench-barrier: $(VENV)/.installed-dev ## closing an agent over HTTP while 64 workers claim, as JSON
 	@$(BIN)/python -m tests.benchmarks.barrier $(ARGS)
+
+bench-claims: $(VENV)/.installed-dev ## claim-next on an empty queue, on a million, and behind an old snapshot, as JSON
+	@$(BIN)/python -m tests.benchmarks.claims $(ARGS)
 
 bench-console: $(VENV)/.installed-dev ## every console page on a large database, as JSON
 	@$(BIN)/python -m tests.benchmarks.console $(ARGS)
