@@ -19,6 +19,7 @@ from governance.models import BulkRun, Fact, StreamHold
 from jobs import transitions
 from jobs.models import Job, JobType, RetryExtension
 from jobs.transitions.sweeping import end_if_due
+from tests.benchmarks.console import lists
 from tests.jobs.governed import Governed, price_a_model, use_a_model
 from tests.work import expire_lease, pass_time
 
@@ -119,6 +120,70 @@ def test_a_review_a_rework_and_an_extension_by_one_more(
     expect(page.get_by_text("0 of 7").or_(page.get_by_text("6 of 7"))).to_be_visible()
     grant = RetryExtension.objects.get(job=job)
     assert (grant.from_max, grant.to_max, grant.granted_by) == (6, 7, "user:operator")
+
+
+def test_a_result_is_accepted_and_an_escalation_resolved_from_the_inbox(
+    page_of: PageOf, make_job: Any, claimed: Any, hermes: Any, entry_of: Any
+) -> None:
+    delivered, stuck = make_job(title="Read the report"), make_job(title="Choose a total")
+    completion = {"task_id": delivered.task_id, "result": {"pages": 2}, "needs_review": True}
+    transitions.complete(entry=entry_of(hermes), completions=[completion | claimed(delivered)])
+    transitions.escalate(
+        entry=entry_of(hermes), task_id=stuck.task_id, reason="which one?", **claimed(stuck)
+    )
+    page = page_of("operator")
+
+    page.goto(f"{page.console_url}inbox/")  # type: ignore[attr-defined]
+    page.get_by_role("link", name="Read the report").click()
+    decide(page, "Accept")
+    page.get_by_role("link", name="Inbox", exact=True).first.click()
+    expect(page.locator("#escalations")).to_contain_text("which one?")
+    expect(page.locator("#content")).not_to_contain_text("Read the report")
+    page.get_by_role("link", name="Choose a total").click()
+    page.get_by_role("link", name="Resolve escalation", exact=True).click()
+    page.get_by_label("Queue it again").check()
+    page.get_by_label("Reason").fill("the first one is right")
+    page.get_by_role("button", name="Resolve escalation (1)").click()
+
+    expect(page.locator("#job-head .mark").first).to_have_text("queued")
+    delivered.refresh_from_db()
+    assert delivered.state == "completed"
+
+
+def test_everything_but_the_live_parts_works_without_scripts(
+    page_of: PageOf, make_job: Any
+) -> None:
+    job = make_job(execution_approval_required=True, title="Send the invoices")
+    others = [make_job() for _ in range(2)]
+    page = page_of("governor", java_script_enabled=False)
+
+    page.goto(page.console_url)  # type: ignore[attr-defined]
+    page.get_by_role("link", name="Approvals").click()
+    page.get_by_role("link", name="Send the invoices").click()
+    decide(page, "Approve")
+    page.goto(f"{page.console_url}jobs/job/?state__exact=queued")  # type: ignore[attr-defined]
+    for box in page.locator("input.action-select").all():
+        box.check()
+    page.get_by_label("Action:").select_option("pause")
+    page.get_by_role("button", name="Go").click()
+    page.get_by_label("Reason").fill("not now")
+    page.get_by_role("button", name="Pause (3)").click()
+
+    expect(page.get_by_text("3 of 3 rows are through")).to_be_visible()
+    paused = Job.objects.filter(paused=True).values_list("task_id", flat=True)
+    assert set(paused) == {row.task_id for row in [job, *others]}
+
+
+def test_every_list_opens_without_an_error_or_a_violation(
+    page_of: PageOf, make_job: Any, claimed: Any
+) -> None:
+    claimed(make_job())
+    page = page_of("governor")
+
+    for path in sorted(lists()):
+        answer = page.goto(page.console_url.removesuffix("/admin/") + path)  # type: ignore[attr-defined]
+        assert answer is not None
+        assert answer.status == 200, path
 
 
 def test_an_approval_is_given_withdrawn_and_runs_out(page_of: PageOf, make_job: Any) -> None:
