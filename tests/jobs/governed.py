@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
 from agents.entry import Entry
+from agents.models import Session
 from agents.principals import Principal
 from agents.transitions import sessions
 from governance import catalogue, digests
@@ -61,6 +62,25 @@ class Governed:
             session_id=UUID(str(answer["session_id"])),
             epoch=UUID(str(answer["dispatcher_epoch"])),
         )
+
+    def rebind(self) -> None:
+        """Bind the session to the present epoch, as its own process does: a new generation."""
+        row = Session.objects.get(session_id=self.entry.session_id)
+        boot = sessions.Boot(
+            cell_id=row.cell_id,
+            boot_id=row.boot_id,
+            protocol_version=row.protocol_version,
+            runtime=row.runtime,
+            capabilities={},
+            previous_session_id=row.session_id,
+        )
+        answer = sessions.activate(
+            principal=self.principal,
+            agent=self.principal.name,
+            operation_id=str(uuid4()),
+            boot=boot,
+        )
+        self.entry = replace(self.entry, epoch=UUID(str(answer["dispatcher_epoch"])))
 
     def claim(self, job: Job) -> transitions.Outcome:
         claimed = transitions.claim(entry=self.entry, task_id=job.task_id, owner="")

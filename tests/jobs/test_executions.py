@@ -6,12 +6,13 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import DatabaseError, transaction
 
 from agents.principals import Principal
+from agents.transitions import epochs
 from governance import clock, errors, ledger
 from governance.models import AuditEvent
 from governance.models.money import BudgetWindow, Reservation, Resolution
@@ -62,6 +63,7 @@ def test_an_execution_is_decided_reserved_started_and_settled(
     job = make_job()
     execution = governed.begin(job)
     assert execution.state == "unknown"
+    assert Permit.objects.get().state == "spent"
     assert Reservation.objects.get().state == "in_doubt"
 
     status, told = governed.result(execution)
@@ -157,6 +159,58 @@ def test_another_request_for_the_same_execution_is_a_conflict(
     with pytest.raises(errors.ExecutionConflict):
         governed.start(job, permit["permit_id"], request_sha256="ef" * 32)
     assert Execution.objects.count() == 1
+
+
+def test_after_the_start_there_is_no_second_permit_for_the_attempt(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    # Of a type without a model: no reservation stands in the way of a second permit.
+    job = make_job(task_type="healthcheck")
+    governed.claim(job)
+    governed.start(job, governed.permit(job, None)["permit_id"])
+    before = events(job)
+
+    with pytest.raises(errors.PermitSpent):
+        governed.permit(job, None)
+
+    assert Permit.objects.get().state == "spent"
+    assert events(job) == before
+
+
+def test_a_permit_from_before_the_session_was_bound_anew_starts_nothing(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    reservation = governed.route(job)["reservation"]["reservation_id"]
+    older = governed.permit(job, reservation)
+    epochs.rotate(**TEST)
+    governed.rebind()
+
+    with pytest.raises(errors.SessionSuperseded):
+        governed.start(job, older["permit_id"])
+
+    assert Permit.objects.get().state == "issued"
+    assert not Execution.objects.exists()
+    newer = governed.permit(job, reservation)
+    assert newer["session_generation"] == older["session_generation"] + 1
+    governed.start(job, newer["permit_id"])
+    assert Permit.objects.get(permit_id=older["permit_id"]).state == "revoked"
+    assert Execution.objects.get().permit.permit_id == UUID(newer["permit_id"])
+
+
+def test_a_start_of_another_envelope_is_refused(governed: Governed, make_job: MakeJob) -> None:
+    job = make_job()
+    governed.claim(job)
+    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
+    before = events(job)
+
+    with pytest.raises(errors.BindingMismatch):
+        governed.start(job, permit["permit_id"], execution_digest="ef" * 32)
+
+    assert events(job) == before
+    assert Permit.objects.get().state == "issued"
+    assert not Execution.objects.exists()
 
 
 def test_a_permit_whose_deadline_has_passed_cannot_start(
@@ -393,6 +447,60 @@ def test_a_late_result_is_evidence_and_never_state(governed: Governed, make_job:
     assert Reservation.objects.get().state == "in_doubt"
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"execution_digest": "ef" * 32}, {"fencing_token": 7}], ids=["digest", "token"]
+)
+def test_a_result_that_is_bound_to_something_else_is_refused(
+    governed: Governed, make_job: MakeJob, wrong: dict[str, Any]
+) -> None:
+    job = make_job()
+    execution = governed.begin(job)
+    before = events(job)
+    bound: dict[str, Any] = {
+        "external_request_id": execution.external_request_id,
+        "task_id": job.task_id,
+        "attempt": execution.attempt,
+        "fencing_token": execution.fencing_token,
+        "execution_digest": execution.execution_digest,
+    }
+
+    with pytest.raises(errors.BindingMismatch):
+        executions.result(
+            entry=governed.entry,
+            **(bound | wrong),
+            outcome="succeeded",
+            result_sha256="cd" * 32,
+        )
+
+    execution.refresh_from_db()
+    assert execution.state == "unknown"
+    assert events(job) == before
+    assert not ExecutionEvidence.objects.exists()
+
+
+def test_a_late_result_changes_nothing_of_the_attempt_that_runs_now(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    first = governed.begin(job)
+    expire(job)
+    executions.reconcile(
+        external_request_id=first.external_request_id, verdict="not_happened", **TEST
+    )
+    second = governed.begin(job)
+
+    status, told = governed.result(first)
+
+    assert (status, told["result_code"]) == (202, "ACCEPTED")
+    states = dict(Execution.objects.values_list("attempt", "state"))
+    assert states == {1: "unknown", 2: "unknown"}
+    money = Reservation.objects.order_by("attempt").values_list("state", flat=True)
+    assert list(money) == ["failed", "in_doubt"]
+    job.refresh_from_db()
+    assert (job.state, job.unresolved_executions) == ("active", 1)
+    assert governed.result(second)[0] == 200
+
+
 def test_another_result_is_refused_and_the_same_is_answered(
     governed: Governed, make_job: MakeJob
 ) -> None:
@@ -429,6 +537,23 @@ def test_a_reconciliation_moves_job_and_money_together(
     assert (job.state, Reservation.objects.get().state) == (state, money)
     if verdict == "happened":
         assert job.attempts.get().result == {"said": "by the provider"}
+
+
+def test_nobody_says_what_became_of_an_execution_whose_attempt_still_runs(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    execution = governed.begin(job)
+    before = events(job)
+
+    with pytest.raises(errors.InvalidTransition):
+        executions.reconcile(
+            external_request_id=execution.external_request_id, verdict="not_happened", **TEST
+        )
+
+    assert events(job) == before
+    assert not Reconciliation.objects.exists()
+    assert Reservation.objects.get().state == "in_doubt"
 
 
 def test_an_execution_is_reconciled_once(governed: Governed, make_job: MakeJob) -> None:

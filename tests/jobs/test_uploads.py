@@ -19,6 +19,7 @@ from uuid_utils.compat import uuid7
 from agents.models import Session
 from governance import clock, objects
 from governance.models import AuditEvent, Fact
+from governance.objects import Stored
 from governance.settings import LOGGING
 from jobs import transitions
 from jobs.models import Job, Lease, Upload
@@ -128,6 +129,27 @@ def test_other_bytes_than_announced_are_not_kept(
     _, grant = acting("uploads", authority | announced())
     assert put(client, grant, body).status_code in (409, 413)
     status, refused = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
+    assert (status, refused["reason"]) == (409, "CHECKSUM_MISMATCH")
+    assert Upload.objects.get().state == "granted"
+    assert not Fact.objects.filter(type__endswith="artifact.uploaded").exists()
+
+
+@pytest.mark.parametrize(
+    "found", [Stored(len(BYTES), "00" * 32), Stored(len(BYTES) + 1, SHA256)], ids=["sum", "size"]
+)
+def test_an_artifact_of_which_the_store_holds_something_else_is_not_accepted(
+    client: Client,
+    acting: Callable[..., Any],
+    authority: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    found: Stored,
+) -> None:
+    _, grant = acting("uploads", authority | announced())
+    assert put(client, grant, BYTES).status_code == 201
+    monkeypatch.setattr(type(objects.store()), "stat", lambda self, *, key: found)
+
+    status, refused = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
+
     assert (status, refused["reason"]) == (409, "CHECKSUM_MISMATCH")
     assert Upload.objects.get().state == "granted"
     assert not Fact.objects.filter(type__endswith="artifact.uploaded").exists()

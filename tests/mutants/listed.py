@@ -395,7 +395,7 @@ MUTANTS = (
         "jobs/migrations/0002_guards.py",
         "IF OLD.state = 'held' AND NEW.state = 'queued' AND NOT EXISTS (",
         "IF false AND NOT EXISTS (",
-        ("tests/jobs/test_models.py",),
+        ("tests/jobs/test_decisions.py",),
     ),
     Mutant(
         "extension raises the limit, in the database",
