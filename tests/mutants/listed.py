@@ -128,8 +128,8 @@ MUTANTS = (
     Mutant(
         "lock of the lease in a sweep",
         WORK,
-        'LOCK_LEASES = READ_LEASES + " ORDER BY l.job_id FOR NO KEY UPDATE OF l"',
-        "LOCK_LEASES = READ_LEASES",
+        '" WHERE j.task_id = ANY(%s::text[]) ORDER BY l.job_id FOR NO KEY UPDATE OF l"',
+        '" WHERE j.task_id = ANY(%s::text[]) ORDER BY l.job_id"',
         ("tests/races/test_outcomes.py", "tests/jobs/test_sweeping.py"),
     ),
     # --- claims and the barrier

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError, connections
+from django.db import IntegrityError, connections, transaction
 
 from agents.entry import Entry
 from governance import clock
@@ -16,6 +16,7 @@ from governance.errors import LeaseExpired, StaleFencingToken
 from jobs import transitions
 from jobs.models import Attempt, Job, Lease, Reflection
 from jobs.transitions import leases
+from jobs.transitions.work import lock
 from tests.evidence import actions
 from tests.work import Running, expire_lease
 
@@ -69,6 +70,21 @@ def test_control_without_the_lock_the_sweep_goes_for_a_completed_job(
     _, swept = race(complete_of(worker, held), sweep_of(held))
 
     assert isinstance(swept, IntegrityError)
+
+
+def test_a_sweep_waits_for_nobody_who_is_at_a_job(
+    on_other_connection: Callable[..., Any], running: Any
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    with transaction.atomic():
+        lock([held.job.task_id])
+        # Did it wait for this transaction, it would be cut short by its lock time-out.
+        swept = on_other_connection(transitions.sweep)
+
+    assert (swept.found, swept.ended, swept.failed) == (1, {}, {})
+    assert transitions.sweep().ended == {"lease_expired": 1}
 
 
 def test_a_sweep_that_meets_a_heartbeat_leaves_the_renewed_lease_alone(
