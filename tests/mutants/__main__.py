@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS_MAX = 600
 #: Exit codes of pytest.
 PASSED, FAILED = 0, 1
-NOTICED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+NOTICED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 
 
 def main(names: list[str]) -> int:
