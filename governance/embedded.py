@@ -181,13 +181,12 @@ def running_dsn(folder: Path) -> str | None:
 
 
 def django_database(
-    dsn: str, *, session_settings: dict[str, str], pool_max: int = 0, prepare: bool = True
+    dsn: str, *, session_settings: dict[str, str], pool_max: int = 0
 ) -> dict[str, Any]:
     """Return the entry of Django's `DATABASES` for a `postgresql://` address.
 
     :param session_settings: PostgreSQL settings of every connection.
     :param pool_max: connections of a process's pool; 0 opens one per thread instead.
-    :param prepare: whether hot statements are prepared; not behind a pooler that cannot.
     :raises EmbeddedError: the address is none of PostgreSQL's.
     """
     # The keeper does without: it starts faster.
@@ -207,7 +206,7 @@ def django_database(
         "application_name": "fencepost",
         # Without a number Django never prepares a statement, whoever asks for it. What is not
         # asked for (`governance.sql` does) stays unprepared, however often it runs.
-        "prepare_threshold": PREPARE_UNASKED_AFTER if prepare else None,
+        "prepare_threshold": PREPARE_UNASKED_AFTER,
     }
     if pool_max:
         options["pool"] = {"min_size": 1, "max_size": pool_max, "timeout": POOL_WAIT_SECONDS}

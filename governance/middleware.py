@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import structlog
+from django.conf import settings
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from uuid_utils.compat import uuid7
@@ -24,6 +26,16 @@ HOST_UNKNOWN = (
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
+def client_address(request: HttpRequest) -> str:
+    """Return the address of whoever sends the request: for log lines and the lock-out.
+
+    Behind a proxy it is what that proxy has seen, the last address of `X-Forwarded-For`; those
+    before it are whatever the caller wrote.
+    """
+    told = request.META.get("HTTP_X_FORWARDED_FOR", "") if settings.BEHIND_PROXY else ""
+    return told.rpartition(",")[2].strip() or request.META.get("REMOTE_ADDR", "")
+
+
 class RequestIdentity:
     """Give the request its id, for events, log lines and the answer.
 
@@ -39,6 +51,7 @@ class RequestIdentity:
         # Where the log of requests looks for it; `headers` is made again if it was made before.
         request.META["HTTP_X_REQUEST_ID"] = request_id
         request.__dict__.pop("headers", None)
+        structlog.contextvars.bind_contextvars(ip=client_address(request))
         token = audit.current_request_id.set(request_id)
         try:
             response = self.get_response(request)

@@ -6,7 +6,6 @@
 `FENCEPOST_ALLOWED_HOSTS`     further host names, comma-separated
 `FENCEPOST_SECRET_KEY`        instead of the key in the data folder
 `FENCEPOST_POOL_MAX`          database connections per process; 0 opens one per thread
-`FENCEPOST_PREPARE_STATEMENTS` `0` behind a pooler of transactions that cannot keep them
 `FENCEPOST_METRICS_TOKEN`     bearer token of `/metrics`, which else answers this machine only
 `FENCEPOST_TOTP`, `FENCEPOST_OIDC_*`   how people sign in: see `docs/how-to/sign-in.md`
 `FENCEPOST_STATEMENT_TIMEOUT_MS`, `FENCEPOST_LOG_LEVEL`, `FENCEPOST_DEBUG`
@@ -50,7 +49,8 @@ SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if _encrypted else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = _encrypted
 SECURE_HSTS_PRELOAD = _encrypted
-if env.bool("FENCEPOST_BEHIND_PROXY", default=False):
+BEHIND_PROXY = env.bool("FENCEPOST_BEHIND_PROXY", default=False)
+if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _encrypted
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
@@ -153,8 +153,6 @@ DATABASES: dict[str, dict[str, Any]] = {
         _address or embedded.running_dsn(DATA_DIR) or embedded.ABSENT_DSN,
         session_settings=SESSION_SETTINGS,
         pool_max=env.int("FENCEPOST_POOL_MAX", default=0),
-        # Off behind a pooler of transactions that knows no prepared statements.
-        prepare=env.bool("FENCEPOST_PREPARE_STATEMENTS", default=True),
     )
 }
 
@@ -178,6 +176,7 @@ AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = 0.25  # hours
 #: A name is locked for the address that failed, so that nobody locks others out from afar.
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_CLIENT_IP_CALLABLE = "governance.middleware.client_address"
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_TEMPLATE = "console/locked.html"
 AXES_ENABLE_ACCESS_FAILURE_LOG = False
@@ -314,7 +313,8 @@ STORAGES = {
 
 # ---- logs: one JSON object per line on stderr ------------------------------------------------
 
-DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = True
+# `RequestIdentity` binds it, by a rule that no caller can bend.
+DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False
 #: `RequestIdentity` has judged it; of the correlation id nobody has.
 DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True
 DJANGO_STRUCTLOG_TRUST_UPSTREAM_CORRELATION_ID = False
