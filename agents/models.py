@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 from django.conf import settings
@@ -13,6 +14,9 @@ from agents.permissions import VERBS
 from governance.models.audit import ChainHead
 
 RISK_TIERS = ("low", "medium", "high")
+#: How an operator names a runtime.
+RUNTIME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,39}")
+RUNTIME_FAULT = "1 to 40 of letters, digits and ._:-"
 
 
 class RiskTier(models.TextChoices):

@@ -12,11 +12,18 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from agents import barrier, guard, workload
-from agents.models import Agent, MaintenanceInhibit, Presence, RuntimeSwitch
+from agents.models import (
+    RUNTIME,
+    RUNTIME_FAULT,
+    Agent,
+    MaintenanceInhibit,
+    Presence,
+    RuntimeSwitch,
+)
 from agents.transitions import inhibits
 from agents.transitions.admission import SWEEPER, set_admission
 from governance import audit, clock
-from governance.errors import InvalidTransition, NotFound
+from governance.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
 from governance.reasons import required
 
 Step = RuntimeSwitch.Step
@@ -26,9 +33,13 @@ Step = RuntimeSwitch.Step
 def begin(*, agent: str, runtime: str, actor: str, reason: str) -> RuntimeSwitch:
     """Start a switch: set an inhibit without an end, and tell the agent to drain.
 
+    :raises InvalidArgument: this is no name of a runtime.
     :raises InvalidTransition: a switch of the agent is under way, or it has that runtime.
     """
     reason = required(reason)
+    if not RUNTIME.fullmatch(runtime):
+        fault = FieldFault("/runtime", RUNTIME_FAULT)
+        raise InvalidArgument(f"A runtime's name is {RUNTIME_FAULT}.", errors=[fault])
     [row] = barrier.hold([agent])
     if row.runtime_switches.filter(state="running").exists():
         raise InvalidTransition("A runtime switch of this agent is under way.")

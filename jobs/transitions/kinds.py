@@ -18,7 +18,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from agents.models import Agent
+from agents.models import RUNTIME, RUNTIME_FAULT, Agent
 from governance import audit, clock
 from governance.digests import canonical
 from governance.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
@@ -28,7 +28,6 @@ from jobs.models import JobType, Source
 from jobs.transitions.claims import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
-RUNTIME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,39}")
 ATTEMPTS_MAX = 1000
 DAY_SECONDS = 24 * 3600
 TIMEOUT_SECONDS_MAX = 30 * DAY_SECONDS
@@ -189,7 +188,7 @@ def _need_name(name: str) -> None:
 def _faults(kind: JobType) -> Iterator[FieldFault]:
     """Yield every setting that makes no sense; the table's constraints say the same of numbers."""
     if not RUNTIME.fullmatch(kind.runtime):
-        yield FieldFault("/runtime", "1 to 40 of letters, digits and ._:-")
+        yield FieldFault("/runtime", RUNTIME_FAULT)
     bounds = {
         "max_attempts": (1, ATTEMPTS_MAX),
         "max_attempts_ceiling": (kind.max_attempts, ATTEMPTS_MAX),

@@ -325,6 +325,15 @@ def test_only_one_switch_of_an_agent_at_a_time(world):
     assert MaintenanceInhibit.objects.count() == 1
 
 
+@pytest.mark.parametrize("runtime", ["", "two words", "-x", "x" * 41])
+def test_a_switch_to_what_is_no_runtime_is_not_begun(world, runtime):
+    with pytest.raises(InvalidArgument):
+        switches.begin(agent="hermes", runtime=runtime, **BY)
+    assert not RuntimeSwitch.objects.exists()
+    assert not MaintenanceInhibit.objects.exists()
+    assert (row().runtime, row().admission) == ("command", "open")
+
+
 def test_a_switch_whose_inhibit_was_lifted_goes_no_further(world):
     switch = switches.begin(agent="hermes", runtime="http", **BY)
     inhibits.lift(inhibit_id=switch.inhibit_id, **BY)

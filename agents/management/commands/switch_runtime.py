@@ -42,7 +42,8 @@ class Command(ActingCommand):
         if switch.state != RuntimeSwitch.State.VERIFIED:
             raise CommandError(
                 f"The switch has failed: {switch.error} The inhibit {switch.inhibit_id} stays in "
-                "force until it is lifted (lift_inhibit)."
+                f"force until it is lifted (lift_inhibit); {agent} stays drained until it is "
+                "opened (set_admission)."
             )
         return {
             "switch_id": switch.pk,
