@@ -14,6 +14,7 @@ from governance import objects
 from governance.api import Call, problem
 from governance.errors import (
     DomainError,
+    InvalidArgument,
     MethodNotAllowed,
     NotFound,
     PreconditionFailed,
@@ -147,7 +148,10 @@ def receive_object(request: HttpRequest, signed: str) -> HttpResponse:
     try:
         return _received(request, signed)
     except DomainError as refusal:
-        return problem(refusal)
+        response = problem(refusal)
+        if isinstance(refusal, MethodNotAllowed):
+            response["Allow"] = "PUT"
+        return response
 
 
 def _received(request: HttpRequest, signed: str) -> HttpResponse:
@@ -156,6 +160,9 @@ def _received(request: HttpRequest, signed: str) -> HttpResponse:
         raise NotFound()
     if request.method != "PUT":
         raise MethodNotAllowed()
+    if request.headers.get("Transfer-Encoding"):
+        # Django takes a body in chunks for an empty one, which would be a checksum that is wrong.
+        raise InvalidArgument("Send the Content-Length of the grant; chunks are not taken.")
     if not store.receive(signed=signed, body=request):  # type: ignore[arg-type]
         raise PreconditionFailed("The object is there already.")
     return HttpResponse(status=201)

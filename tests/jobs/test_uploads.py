@@ -237,6 +237,21 @@ def test_a_grant_that_is_not_ours_opens_nothing(
     assert put(client, forged, BYTES).status_code == 404
 
 
+def test_an_object_in_chunks_is_told_what_is_wrong(
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any]
+) -> None:
+    _, grant = acting("uploads", authority | announced())
+    path = grant["url"].partition("/objects/")[2]
+    answer = client.generic("PUT", f"/objects/{path}", headers={"Transfer-Encoding": "chunked"})
+    assert (answer.status_code, answer.json()["reason"]) == (400, "INVALID_ARGUMENT")
+    assert "Content-Length" in answer.json()["detail"]
+
+
+def test_the_path_of_a_grant_says_that_it_takes_objects_only(client: Client) -> None:
+    answer = client.get("/objects/x")
+    assert (answer.status_code, answer["Allow"]) == (405, "PUT")
+
+
 @pytest.mark.parametrize("name", ["../x", "a/b", "..", "a\\b", "x\ny", "txt.\u202egpj"])
 def test_a_name_cannot_lead_elsewhere(
     acting: Callable[..., Any], authority: dict[str, Any], name: str
