@@ -1,9 +1,12 @@
 """Every refusal that the service can answer with: ten codes, their reasons, one class each.
 
 The codes, statuses and retry rules are the published interface: none is renamed or reused.
-The order of `REASONS` is the order in which guards are evaluated, so that of several refusals
-that apply the first in this module is the one answered.  `docs/reference/errors.md` is generated
-from here.
+They stand in the order in which guards are evaluated: the request, who calls, its session, the
+epoch, the stored answer, what the call is about, its recorded outcome, token, state, lease, and so
+on, so that of several refusals that apply the first in this module is the one answered.  The one
+exception: a call that names no session and needs one is refused for that after `WrongOwner` and
+`NotFound`, since another agent's job is a 403 however it is asked for.
+`docs/reference/errors.md` is generated from here.
 
 Source of the body: RFC 9457 (problem details); of the codes: google.rpc.Code.
 """
@@ -140,7 +143,7 @@ class IdempotencyKeyInvalid(InvalidArgument):
     reason = "IDEMPOTENCY_KEY_INVALID"
 
 
-# --- UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND: before anything is looked at --------------
+# --- UNAUTHENTICATED, PERMISSION_DENIED: before anything is looked at -------------------------
 
 
 class Unauthenticated(DomainError):
@@ -166,23 +169,11 @@ class PermissionDenied(DomainError):
     code, reason, status, retry = "PERMISSION_DENIED", "PERMISSION_DENIED", 403, "stop"
 
 
-class WrongOwner(PermissionDenied):
-    """The job belongs to another agent."""
-
-    reason = "WRONG_OWNER"
-
-
-class NotFound(DomainError):
-    """There is no such thing, or not for this caller."""
-
-    code, reason, status, retry = "NOT_FOUND", "NOT_FOUND", 404, "never"
-
-
 # --- Sessions and epochs ----------------------------------------------------------------------
 
 
 class SessionSuperseded(Unauthenticated):
-    """A newer boot of this agent has taken the session's place."""
+    """A newer boot has taken the session's place, or the approval of its cell was withdrawn."""
 
     reason = "SESSION_SUPERSEDED"
 
@@ -230,6 +221,21 @@ class IdempotencyInFlight(DomainError):
         "same_key",
         "unknown",
     )
+
+
+# --- What the call is about: looked at only for a caller who may act --------------------------
+
+
+class WrongOwner(PermissionDenied):
+    """The job belongs to another agent."""
+
+    reason = "WRONG_OWNER"
+
+
+class NotFound(DomainError):
+    """There is no such thing, or not for this caller."""
+
+    code, reason, status, retry = "NOT_FOUND", "NOT_FOUND", 404, "never"
 
 
 # --- Recorded outcomes ------------------------------------------------------------------------
@@ -334,16 +340,16 @@ class InvalidTransition(DomainError):
     reason = "INVALID_TRANSITION"
 
 
-class LeaseHeldByAnother(DomainError):
-    """Another worker holds the lease."""
-
-    reason = "LEASE_HELD_BY_ANOTHER"
-
-
 class LeaseExpired(DomainError):
     """The lease has expired."""
 
     reason = "LEASE_EXPIRED"
+
+
+class LeaseHeldByAnother(DomainError):
+    """Another worker holds the lease."""
+
+    reason = "LEASE_HELD_BY_ANOTHER"
 
 
 class AttemptsExhausted(DomainError):
@@ -356,6 +362,27 @@ class RetryCeilingReached(DomainError):
     """The job type's ceiling does not allow that many attempts."""
 
     reason = "RETRY_CEILING_REACHED"
+
+
+# --- Admission, inhibit -----------------------------------------------------------------------
+
+
+class MaintenanceInhibited(DomainError):
+    """New work is stopped for maintenance."""
+
+    code, reason, status, retry = "UNAVAILABLE", "MAINTENANCE_INHIBITED", 503, "wait"
+
+
+class AdmissionDraining(DomainError):
+    """The agent is draining and takes no new work."""
+
+    reason = "ADMISSION_DRAINING"
+
+
+class AdmissionClosed(DomainError):
+    """The agent is closed for new work."""
+
+    reason = "ADMISSION_CLOSED"
 
 
 # --- Approval, risk ---------------------------------------------------------------------------
@@ -377,27 +404,6 @@ class ApprovalRequired(PermissionDenied):
     """The job needs a valid approval first."""
 
     reason = "APPROVAL_REQUIRED"
-
-
-# --- Admission, inhibit -----------------------------------------------------------------------
-
-
-class AdmissionDraining(DomainError):
-    """The agent is draining and takes no new work."""
-
-    reason = "ADMISSION_DRAINING"
-
-
-class AdmissionClosed(DomainError):
-    """The agent is closed for new work."""
-
-    reason = "ADMISSION_CLOSED"
-
-
-class MaintenanceInhibited(DomainError):
-    """New work is stopped for maintenance."""
-
-    code, reason, status, retry = "UNAVAILABLE", "MAINTENANCE_INHIBITED", 503, "wait"
 
 
 # --- Permits, executions, models, money -------------------------------------------------------

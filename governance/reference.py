@@ -23,7 +23,10 @@ ERRORS_HEAD = """\
 
 Every failure of the API is an `application/problem+json` document (RFC 9457) with `code`, `reason`,
 `effect` and `retry.rule`. Codes and reasons are never renamed. Of several refusals that apply, the
-one that comes first in this table is answered.
+one that comes first in this table is answered: the request, who calls, its session, the epoch, the
+stored answer, whose job it is, the recorded outcome, token, state, lease, permit and reservation.
+To a call that names no session and needs one, `WRONG_OWNER` and `NOT_FOUND` come before
+`SESSION_REQUIRED`: another agent's job is refused with 403 however it is asked for.
 
 | reason | code | HTTP | effect | retry rule | meaning |
 |---|---|---|---|---|---|

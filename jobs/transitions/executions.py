@@ -128,13 +128,14 @@ def permit(
     """Issue the single-use right to start the attempt's execution.
 
     :param reservation_id: None only where the job type uses no model.
+    :raises SessionRequired: the caller has no activated session.
     :raises RevisionMismatch: the job has moved on since `expected_revision`.
     :raises ModelReservationStateInvalid: the reservation is not held for this attempt.
     :raises LiveExecutionNotAuthorized: mode `live` without a recorded authorization.
     :raises PermitSpent: the attempt's execution has been started.
     """
-    work, held = _acting(entry, binding)
-    need_session(work)
+    work, held = _locked_by_session(entry, binding)
+    _check_acting(work, held, binding)
     caller = work.caller
     assert caller is not None and held.lease is not None and held.last_attempt is not None
     need_revision(held, expected_revision)
@@ -192,12 +193,12 @@ def start(
     stored once, the same request again gets the stored receipt, and a repetition never means that
     the effect may be begun again.  A refusal that is returned was recorded.
 
+    :raises SessionRequired: the caller has no activated session.
     :raises PermitSpent, PermitRevoked, PermitExpired: the permit is not good (any more).
     :raises ExecutionConflict: the attempt's execution was started by another request.
     :raises ExecutionPaused: the job is paused.
     """
-    work, held = _locked(entry, binding)
-    need_session(work)
+    work, held = _locked_by_session(entry, binding)
     wanted = {
         "execution_digest": execution_digest,
         "runtime": runtime,
@@ -282,6 +283,8 @@ def result(
 
     :raises BindingMismatch: attempt, token, request id or digest are not those of the execution.
     :raises ResultDigestConflict: another result is recorded.
+    :raises SessionSuperseded, DispatcherEpochStale: the session that made the running attempt may
+        no longer act, and the request names no other.
     :raises ModelReservationStateInvalid: a later call of the attempt has not ended; nothing
         would end its reservation any more.
     """
@@ -312,6 +315,7 @@ def result(
         return 202, _keep_evidence(work, held, known, content, sha)
     if held.job.state != State.ACTIVE:
         return 202, _keep_evidence(work, held, known, content, sha)
+    check_token(work, held, attempt, fencing_token)
     _check_later_calls(known)
     _bind_result(work, held, known, content, sha)
     _end_first_reservation(work, held, known, content)
@@ -537,6 +541,13 @@ def execution_view(execution: Execution, *, now: datetime) -> dict[str, Any]:
 def _locked(entry: Entry, binding: Binding) -> tuple[Work, Held]:
     work = lock([binding.task_id], entry=entry, numbers=[binding.attempt])
     return work, work.get(binding.task_id)
+
+
+def _locked_by_session(entry: Entry, binding: Binding) -> tuple[Work, Held]:
+    """Lock the job for an activated session; that is judged before token and state."""
+    work, held = _locked(entry, binding)
+    need_session(work)
+    return work, held
 
 
 def _acting(entry: Entry, binding: Binding) -> tuple[Work, Held]:

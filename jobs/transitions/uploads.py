@@ -56,8 +56,8 @@ def grant_upload(
     """
     _check(announced)
     work = lock([task_id], entry=entry, numbers=[attempt])
-    need_session(work)
     held = work.get(task_id)
+    need_session(work)
     check_token(work, held, attempt, fencing_token)
     need_active(held)
     need_lease(work, held)
@@ -134,6 +134,7 @@ def complete_upload(
     """Accept an object that the store confirmed; its fact is durably queued when this commits.
 
     :param stored: what `look_at_store` found.
+    :raises SessionRequired: the caller has no activated session.
     :raises ChecksumMismatch: request, grant and store do not agree on size and checksum.
     :raises GrantExpired: nothing is stored, and the grant's time is over.
     :raises ArtifactExists: another upload of the attempt has that name.

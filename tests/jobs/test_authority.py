@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 
@@ -19,8 +19,8 @@ from governance.digests import canonical, sha256_hex
 from governance.models import AuditEvent
 from governance.models.money import Reservation
 from jobs import transitions
-from jobs.models import Execution, Job, Lease, Permit
-from jobs.transitions import executions, facts
+from jobs.models import Execution, Job, Lease, Permit, Upload
+from jobs.transitions import executions, facts, uploads
 from jobs.transitions.sweeping import end_if_due
 from tests.jobs.governed import TEST, Governed, price_a_model, use_a_model
 
@@ -159,6 +159,83 @@ def test_a_session_without_activation_starts_nothing(
         governed.start(job, permit["permit_id"])
 
     assert not Execution.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("whose", "refusal"),
+    [
+        ("another agent's", errors.WrongOwner),
+        ("nobody's", errors.NotFound),
+        ("its own", errors.SessionRequired),
+    ],
+)
+def test_without_a_session_the_owner_comes_before_the_session_and_that_before_the_token(
+    governed: Governed,
+    nobody: Entry,
+    openclaw: Principal,
+    make_job: MakeJob,
+    whose: str,
+    refusal: type[errors.DomainError],
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    bound = replace(governed.binding(job), fencing_token=99)
+    if whose == "nobody's":
+        bound = replace(bound, task_id="no-such-task")
+    entry = Entry(openclaw) if whose == "another agent's" else nobody
+    said = {name: getattr(bound, name) for name in ("task_id", "attempt", "fencing_token")}
+    content = {"sha256": "ab" * 32, "size_bytes": 1}
+    calls: list[Callable[[], Any]] = [
+        lambda: executions.permit(
+            entry=entry, binding=bound, reservation_id=None, mode="mock", expected_revision=1
+        ),
+        lambda: executions.start(
+            entry=entry,
+            permit_id=uuid4(),
+            binding=bound,
+            execution_digest="",
+            runtime="",
+            request_sha256="",
+        ),
+        lambda: uploads.grant_upload(
+            entry=entry, announced=uploads.Announced("a", "text/plain", 1, "ab" * 32), **said
+        ),
+        lambda: uploads.complete_upload(
+            entry=entry, upload_id=uuid4(), stored=None, **said, **content
+        ),
+    ]
+    before = events(job)
+
+    for call in calls:
+        with pytest.raises(refusal) as caught:
+            call()
+        assert type(caught.value) is refusal
+
+    assert not Permit.objects.exists()
+    assert not Upload.objects.exists()
+    assert events(job) == before
+
+
+@pytest.mark.parametrize("ended", ["superseded", "of an older epoch"])
+def test_a_session_that_is_no_more_reports_no_result_by_leaving_itself_out(
+    governed: Governed, nobody: Entry, make_job: MakeJob, ended: str
+) -> None:
+    job = make_job()
+    execution = governed.begin(job)
+    if ended == "superseded":
+        governed.activate()
+    else:
+        epochs.rotate(**TEST)
+    governed.entry = nobody
+    before = events(job)
+
+    with pytest.raises((errors.SessionSuperseded, errors.DispatcherEpochStale)):
+        governed.result(execution)
+
+    execution.refresh_from_db()
+    assert execution.state == "unknown"
+    assert Reservation.objects.get(reservation_id=execution.reservation_id).state == "in_doubt"
+    assert events(job) == before
 
 
 def test_a_session_that_was_bound_to_a_new_epoch_gets_a_new_permit(
