@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import transaction
 from jsonschema import Draft202012Validator
+from referencing.exceptions import Unresolvable
 from uuid_utils.compat import uuid7
 
 from agents.models import RISK_TIERS
@@ -249,12 +250,27 @@ def _faults(envelope: dict[str, Any], row: sql.Row | None, read: _Read) -> list[
             fault(f"/{name}", "This time has passed.")
     schema = row["y_inputs_schema"]  # JSON text, which serves as the cache's key
     if schema != "{}":
-        validator = _validator(schema)
-        found = sorted(validator.iter_errors(envelope.get("inputs") or {}), key=str)
-        for error in found[:SCHEMA_FAULTS_MAX]:
-            path = "".join(f"/{part}" for part in error.absolute_path)
-            fault(f"/inputs{path}", error.message[:500])
+        faults += _faults_of_inputs(envelope.get("inputs") or {}, schema)
     return faults
+
+
+def _faults_of_inputs(inputs: dict[str, Any], schema: str) -> list[FieldFault]:
+    """Return where the inputs break the schema of their type.
+
+    A schema is tried when it is set, on no inputs; references that end there may still loop, or
+    lead nowhere, on others. What cannot be judged is not taken.
+    """
+    try:
+        found = sorted(_validator(schema).iter_errors(inputs), key=str)
+    except (RecursionError, Unresolvable):
+        detail = "The schema of this type cannot judge these inputs: its references have no end."
+        return [FieldFault("/inputs", detail)]
+    return [
+        FieldFault(
+            "/inputs" + "".join(f"/{part}" for part in error.absolute_path), error.message[:500]
+        )
+        for error in found[:SCHEMA_FAULTS_MAX]
+    ]
 
 
 @lru_cache(maxsize=256)

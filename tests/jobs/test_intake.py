@@ -17,7 +17,7 @@ from governance.envelopes import payload_of
 from governance.errors import InvalidArgument, TaskContentMismatch
 from governance.models import AuditEvent, Fact
 from jobs.models import Job, JobType, Source, Task
-from jobs.transitions import Outcome, intake
+from jobs.transitions import Outcome, intake, kinds
 from tests.evidence import actions, facts, is_refusal, untouched
 
 
@@ -241,6 +241,25 @@ def test_inputs_are_judged_by_the_schema_of_the_type(take: Any) -> None:
     assert take(inputs={"letters": [1, 2]}).outcome == "queued"
     assert pointers(take(inputs={"letters": [1, "x"]})) == ["/inputs/letters/1"]
     assert pointers(take(inputs={})) == ["/inputs"]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        {"$ref": "#/$defs/loop"},
+        {"$id": "https://example.org/part", "$ref": "#/$defs/loop"},
+    ],
+)
+def test_inputs_that_the_schema_of_the_type_cannot_judge_are_not_taken(
+    take: Any, loop: dict[str, Any]
+) -> None:
+    schema = {"properties": {"a": loop}, "$defs": {"loop": {"$ref": "#/$defs/loop"}}}
+    assert kinds.schema_fault(schema) == ""
+    JobType.objects.filter(name="classification").update(inputs_schema=schema)
+
+    assert pointers(take(inputs={"a": 1})) == ["/inputs"]
+    assert nothing_stored()
+    assert take(inputs={"b": 1}).outcome == "queued"
 
 
 def test_a_task_may_be_made_available_later_but_never_earlier_than_now(take: Any) -> None:
