@@ -172,6 +172,8 @@ AUTH_PASSWORD_VALIDATORS = [
     )
 ]
 LOGIN_URL = "admin:login"
+#: Where a `next` that is no page of ours leads.
+LOGIN_REDIRECT_URL = "admin:index"
 AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = 0.25  # hours
 #: A name is locked for the address that failed, so that nobody locks others out from afar.
@@ -210,7 +212,7 @@ if ALLAUTH:
     INSTALLED_APPS += ["allauth", "allauth.account"]
     MIDDLEWARE += ["allauth.account.middleware.AccountMiddleware"]
     LOGIN_URL = "account_login"
-    LOGIN_REDIRECT_URL = LOGOUT_REDIRECT_URL = "admin:index"
+    LOGOUT_REDIRECT_URL = "admin:index"
     ACCOUNT_ADAPTER = "governance.console.sign_in.AccountAdapter"
     ACCOUNT_LOGIN_METHODS = {"username"}
     ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*"]

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, TypeVar
 from uuid import UUID
@@ -36,6 +37,8 @@ PHRASE_ABOVE = 20
 SELECTION_VALID_SECONDS = 3600
 #: How long one request works on a run before it shows how far it got.
 SLICE_SECONDS = 2.0
+#: A run that began this long ago is nobody's whose request still works on it.
+ABANDONED_AFTER_SECONDS = 10
 #: The key of an act that makes a row.
 NEW = "new"
 SELECTION_SALT = "fencepost.console.selection"
@@ -71,20 +74,33 @@ class Act:
     bulk: bool = True
     #: It makes a row instead of acting on one: offered above the list, with `NEW` as its key.
     makes: bool = False
+    #: It judges what the operator saw: `run` gets the row's `revision` of then as
+    #: `expected_revision`, and a row that has moved on since is skipped.
+    as_seen: bool = False
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The rows that an operator saw and meant, by key, and the id of the run they become."""
+    """The rows that an operator saw and meant, by key, and the id of the run they become.
+
+    `revisions` holds those that the rows had then, where the act depends on it.
+    """
 
     run_id: UUID
     model: str
     keys: tuple[str, ...]
     user_id: int
+    revisions: dict[str, int]
 
     def sign(self) -> str:
         """Return the selection as a token that a form can carry and nobody can change."""
-        value = {"r": str(self.run_id), "m": self.model, "k": self.keys, "u": self.user_id}
+        value = {
+            "r": str(self.run_id),
+            "m": self.model,
+            "k": self.keys,
+            "u": self.user_id,
+            "v": self.revisions,
+        }
         return signing.dumps(value, salt=SELECTION_SALT, compress=True)
 
 
@@ -110,7 +126,9 @@ def permitted(user: Any, model: str, *, makes: bool = False) -> list[Act]:
     return [act for act in acts_on(model) if act.makes == makes and user.has_perm(act.permission)]
 
 
-def freeze(*, model: str, keys: list[str], user_id: int) -> Selection:
+def freeze(
+    *, model: str, keys: list[str], user_id: int, revisions: dict[str, int] | None = None
+) -> Selection:
     """Return the selection of the rows of these keys, under a new run id.
 
     :raises ValueError: there are none or too many.
@@ -118,7 +136,7 @@ def freeze(*, model: str, keys: list[str], user_id: int) -> Selection:
     unique = tuple(dict.fromkeys(keys))
     if not 1 <= len(unique) <= SELECTION_MAX:
         raise ValueError(f"between 1 and {SELECTION_MAX} rows, got {len(unique)}")
-    return Selection(uuid7(), model, unique, user_id)
+    return Selection(uuid7(), model, unique, user_id, revisions or {})
 
 
 def thaw(token: str, *, model: str, user_id: int) -> Selection:
@@ -134,7 +152,7 @@ def thaw(token: str, *, model: str, user_id: int) -> Selection:
         )
     if value["m"] != model or value["u"] != user_id:
         raise SelectionInvalid("The page belongs to somebody else. Select the rows again.")
-    return Selection(UUID(value["r"]), model, tuple(value["k"]), user_id)
+    return Selection(UUID(value["r"]), model, tuple(value["k"]), user_id, value.get("v", {}))
 
 
 def actor_of(user: Any) -> str:
@@ -169,7 +187,7 @@ def begin(
                 created_at=clock.now(),
             )
             BulkItem.objects.bulk_create(
-                BulkItem(run=run, position=position, key=key)
+                BulkItem(run=run, position=position, key=key, revision=selection.revisions.get(key))
                 for position, key in enumerate(selection.keys, start=1)
             )
     except IntegrityError:
@@ -223,12 +241,17 @@ def advance(*, run: BulkRun, seconds: float = SLICE_SECONDS) -> BulkRun:
     return run
 
 
-def advance_abandoned(*, seconds: float = SLICE_SECONDS) -> int:
+def advance_abandoned(
+    *, seconds: float = SLICE_SECONDS, after_seconds: float = ABANDONED_AFTER_SECONDS
+) -> int:
     """Go on with the oldest open run, of which perhaps nobody watches the page. For the sweeper.
 
+    Leaves a run alone that has just begun: taking its row from under the request that began it
+    would leave the operator with a run to watch in place of the answer.
     Returns the number of runs that were worked on: 0 or 1.
     """
-    run = BulkRun.objects.filter(finished_at=None).order_by("id").first()
+    since = clock.now() - timedelta(seconds=after_seconds)
+    run = BulkRun.objects.filter(finished_at=None, created_at__lte=since).order_by("id").first()
     if run is None:
         return 0
     advance(run=run, seconds=seconds)
@@ -264,13 +287,13 @@ def _do_next(*, run: BulkRun) -> bool:
     )
     if item is None:
         return False
-    item.outcome, item.detail = _outcome(run=run, key=item.key)
+    item.outcome, item.detail = _outcome(run=run, item=item)
     item.at = clock.now()
     item.save(update_fields=["outcome", "detail", "at"])
     return True
 
 
-def _outcome(*, run: BulkRun, key: str) -> tuple[str, str]:
+def _outcome(*, run: BulkRun, item: BulkItem) -> tuple[str, str]:
     """Run the act on one row in a savepoint and say what became of it."""
     outcomes = BulkItem.Outcome
     act = acts.get((run.model, run.act))
@@ -279,13 +302,14 @@ def _outcome(*, run: BulkRun, key: str) -> tuple[str, str]:
         return outcomes.FAILED, f"{run.actor} may not do this (any more)"
     try:
         with transaction.atomic():
-            told = act.run(key=key, actor=run.actor, reason=run.reason, **run.fields)
+            seen = {"expected_revision": item.revision} if act.as_seen else {}
+            told = act.run(key=item.key, actor=run.actor, reason=run.reason, **seen, **run.fields)
     except DomainError as error:
         skipped = error.code in SKIPPING_CODES and not isinstance(error, NotFound)
         told = f"{error.detail} ({error.reason})"
         return (outcomes.SKIPPED if skipped else outcomes.FAILED), told
     except Exception:  # one row that breaks must not keep the rest of the run from its turn
-        logger.exception("act %s failed on %s %s", act.name, act.model, key)
+        logger.exception("act %s failed on %s %s", act.name, act.model, item.key)
         return outcomes.FAILED, "an internal error; the log has it under this run's id"
     return outcomes.DONE, told or "done"
 

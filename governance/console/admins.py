@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar, cast
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied, ValidationError
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
@@ -28,6 +31,13 @@ from governance.models.console import BulkItem, BulkRun, SavedView
 NAMED_MAX = 10
 REASON_MIN, REASON_MAX = 3, 2000
 EXPORT_PERMISSION = "agents.export_lists"
+#: What a link can say about a row: keys as `BulkItem` keeps them, revisions as PostgreSQL does.
+KEY_CHARS_MAX = 200
+REVISION = re.compile("[0-9]{1,18}", re.ASCII)
+
+
+def _is_key(key: str) -> bool:
+    return "\0" not in key and len(key) <= KEY_CHARS_MAX
 
 
 class ReasonForm(forms.Form):
@@ -171,13 +181,25 @@ class OperatorAdmin(admin.ModelAdmin):
                 text = f"More than {acts.SELECTION_MAX} rows. Narrow the filter first."
                 self.message_user(request, text, messages.ERROR)
                 return None
-            return self._confirm(request, act=act, selection=self._freeze(request, keys))
+            return self._confirm(request, act=act, selection=self._freeze(request, act, keys))
 
         return ask
 
-    def _freeze(self, request: HttpRequest, keys: list[Any]) -> Selection:
+    def _freeze(self, request: HttpRequest, act: Act, keys: list[Any]) -> Selection:
+        """Freeze rows with their revision: as the link tells that the page had it, or as now."""
+        named = tuple(str(key) for key in keys)
+        revisions: dict[str, int] = {}
+        if act.as_seen:
+            rows = self.rows_by_key(request, named)
+            revisions = {key: row.revision for key, row in rows.items()}
+            told = request.GET.get("revision", "")
+            if len(named) == 1 and REVISION.fullmatch(told):
+                revisions[named[0]] = int(told)
         return acts.freeze(
-            model=self.label, keys=[str(key) for key in keys], user_id=cast(int, request.user.pk)
+            model=self.label,
+            keys=list(named),
+            user_id=cast(int, request.user.pk),
+            revisions=revisions,
         )
 
     def act_view(self, request: HttpRequest, name: str) -> HttpResponse:
@@ -189,9 +211,9 @@ class OperatorAdmin(admin.ModelAdmin):
             raise PermissionDenied
         if request.method != "POST":
             keys = request.GET.getlist("key")
-            if not 1 <= len(keys) <= NAMED_MAX:
+            if not 1 <= len(keys) <= NAMED_MAX or not all(map(_is_key, keys)):
                 raise Http404
-            return self._confirm(request, act=act, selection=self._freeze(request, keys))
+            return self._confirm(request, act=act, selection=self._freeze(request, act, keys))
         try:
             selection = acts.thaw(
                 request.POST.get("selection", ""),
@@ -230,11 +252,17 @@ class OperatorAdmin(admin.ModelAdmin):
         told = [act.label, *([] if act.makes else [item.key]), *([] if done else ["not done"])]
         text = ": ".join([*told, item.detail])
         self.message_user(request, text, messages.SUCCESS if done else messages.ERROR)
-        onward = request.POST.get("next", "")
-        if not url_has_allowed_host_and_scheme(onward, allowed_hosts=None):
+        onward = self._onward(request)
+        if not onward:
             row = self.rows_by_key(request, () if act.makes else (item.key,)).get(item.key)
             onward = self.row_url(row) if row else reverse(self._name("changelist"))
         return HttpResponseRedirect(onward)
+
+    @staticmethod
+    def _onward(request: HttpRequest) -> str:
+        """Return the page of ours that the form or the link asks to go on to; "" for none."""
+        asked = request.POST.get("next") or request.GET.get("next") or ""
+        return asked if url_has_allowed_host_and_scheme(asked, allowed_hosts=None) else ""
 
     def _confirm(
         self,
@@ -249,11 +277,15 @@ class OperatorAdmin(admin.ModelAdmin):
         rows = {} if act.makes else self.rows_by_key(request, selection.keys)
         actor = acts.actor_of(request.user)
         misfits = {key: act.fits(row, actor) for key, row in rows.items()}
+        for key, revision in selection.revisions.items():
+            if key in rows and rows[key].revision != revision:
+                misfits[key] = misfits[key] or "it has moved on since you looked at it"
         if not act.makes:
             misfits |= {key: "does not exist" for key in selection.keys if key not in rows}
         only = next(iter(rows.values())) if len(selection.keys) == len(rows) == 1 else None
         initial = act.initial(only) if only is not None else {}
         reason, fields = forms_ or (ReasonForm(), act.fields(initial=initial))
+        onward, back = self._onward(request), reverse(self._name("changelist"))
         context = {
             **self.admin_site.each_context(request),
             "title": act.label
@@ -280,18 +312,27 @@ class OperatorAdmin(admin.ModelAdmin):
             "mistyped": mistyped,
             "form": reason,
             "fields": fields,
-            "next": request.POST.get("next") or request.GET.get("next") or "",
-            "back": reverse(self._name("changelist")),
+            "next": onward,
+            "cancel": onward or (self.row_url(only) if only is not None else back),
+            "back": back,
         }
         status = 200 if forms_ is None else 422
         return TemplateResponse(request, "console/confirm.html", context, status=status)
 
     def rows_by_key(self, request: HttpRequest, keys: tuple[str, ...]) -> dict[str, Any]:
-        """Return the rows of these keys as they are now."""
-        rows = self.get_queryset(request).filter(**{f"{self.key_field}__in": keys})
+        """Return the rows of these keys as they are now. A key of another form names none."""
+        rows = self.get_queryset(request).filter(**{f"{self.key_field}__in": self._keys(keys)})
         if isinstance(self.list_select_related, list | tuple):
             rows = rows.select_related(*self.list_select_related)
         return {str(getattr(row, self.key_field)): row for row in rows}
+
+    def _keys(self, keys: tuple[str, ...]) -> list[Any]:
+        field = self.opts.pk if self.key_field == "pk" else self.opts.get_field(self.key_field)
+        found = []
+        for key in keys:
+            with suppress(ValidationError):
+                found.append(cast(Any, field).to_python(key))
+        return found
 
     def row_url(self, row: Any) -> str:
         return reverse(self._name("change"), args=(row.pk,))
@@ -300,13 +341,17 @@ class OperatorAdmin(admin.ModelAdmin):
         """Return the acts that the user may do on `row` and that it would take now, with links."""
         key, actor = str(getattr(row, self.key_field)), acts.actor_of(request.user)
         return [
-            {"act": act, "url": self._act_url(act, key)}
+            {
+                "act": act,
+                "url": self._act_url(act, key, revision=row.revision if act.as_seen else None),
+            }
             for act in acts.permitted(request.user, self.label)
             if not act.fits(row, actor)
         ]
 
-    def _act_url(self, act: Act, key: str) -> str:
-        return f"{reverse(self._name('act'), args=(act.name,))}?{urlencode({'key': key})}"
+    def _act_url(self, act: Act, key: str, revision: int | None = None) -> str:
+        asked = {"key": key} | ({} if revision is None else {"revision": revision})
+        return f"{reverse(self._name('act'), args=(act.name,))}?{urlencode(asked)}"
 
     def _counted(self, count: int) -> str:
         named = self.opts.verbose_name if count == 1 else self.opts.verbose_name_plural
@@ -315,7 +360,7 @@ class OperatorAdmin(admin.ModelAdmin):
     def _breakdown(self, rows: list[Any]) -> list[tuple[str, int]]:
         if not any(field.name == "state" for field in self.opts.fields):
             return []
-        return Counter(row.get_state_display() for row in rows).most_common()
+        return Counter(row.get_state_display().lower() for row in rows).most_common()
 
     # --- Exports and saved views --------------------------------------------------------------
 
@@ -325,7 +370,10 @@ class OperatorAdmin(admin.ModelAdmin):
             raise PermissionDenied
         if form not in exports.MEDIA_TYPES:
             raise Http404
-        page = self.get_changelist_instance(request)
+        try:
+            page = self.get_changelist_instance(request)
+        except IncorrectLookupParameters as error:
+            raise BadRequest("The list has no such filter.") from error
         said: dict[str, Any] = {
             "export_id": str(uuid7()),
             "model": self.label,

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import ValidationError
 from django.db import connection
@@ -57,6 +58,8 @@ class KeysetChangeList(ChangeList):
         if not hasattr(self, "older_than"):
             self.older_than = self._cursor(OLDER)
             self.newer_than = self._cursor(NEWER)
+        if any("\0" in value for values in self.filter_params.values() for value in values):
+            raise IncorrectLookupParameters
         return super().get_queryset(request, exclude_parameters)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:

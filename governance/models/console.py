@@ -42,7 +42,10 @@ class BulkRun(models.Model):
 
 
 class BulkItem(models.Model):
-    """One row of a run: what it was when the operator saw it, and what became of the act."""
+    """One row of a run, and what became of the act.
+
+    `revision` is the one that the operator saw, for acts that judge what was seen.
+    """
 
     class Outcome(models.TextChoices):
         PENDING = "pending"
@@ -54,6 +57,7 @@ class BulkItem(models.Model):
     run = models.ForeignKey(BulkRun, models.PROTECT, related_name="items", db_index=False)
     position = models.PositiveIntegerField()
     key = models.CharField(max_length=200)
+    revision = models.BigIntegerField(null=True, blank=True)
     outcome = models.CharField(max_length=10, choices=Outcome, default=Outcome.PENDING)
     detail = models.TextField(blank=True)
     at = models.DateTimeField(null=True, blank=True)

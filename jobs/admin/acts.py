@@ -135,9 +135,13 @@ def _run(move: Callable[..., transitions.Outcome], **fixed: Any) -> Callable[...
     return run
 
 
-def _approve(*, key: str, actor: str, reason: str, valid_hours: int | None = None) -> str:
+def _approve(
+    *, key: str, actor: str, reason: str, valid_hours: int | None = None, **seen: Any
+) -> str:
     seconds = valid_hours * HOUR_SECONDS if valid_hours else None
-    outcome = transitions.approve(task_id=key, actor=actor, reason=reason, valid_seconds=seconds)
+    outcome = transitions.approve(
+        task_id=key, actor=actor, reason=reason, valid_seconds=seconds, **seen
+    )
     return f"approved, now {outcome.job['state']}"
 
 
@@ -358,6 +362,7 @@ for act in (
         run=_approve,
         fits=_by_another,
         fields=ApprovalForm,
+        as_seen=True,
     ),
     Act(
         name="reject",
@@ -368,6 +373,7 @@ for act in (
         run=_run(transitions.reject),
         fits=in_states(State.HELD),
         grave=True,
+        as_seen=True,
     ),
     Act(
         name="withdraw_approval",
@@ -387,6 +393,7 @@ for act in (
         effect="Accepts what each job delivered: it is completed.",
         run=_run(transitions.review, verdict="accepted"),
         fits=in_states(State.REVIEW_REQUIRED),
+        as_seen=True,
     ),
     Act(
         name="send_back",
@@ -397,6 +404,7 @@ for act in (
         "left it is queued at once (high risk: held); else it waits for a retry extension.",
         run=_run(transitions.review, verdict="needs_rework"),
         fits=_resolved(in_states(State.REVIEW_REQUIRED)),
+        as_seen=True,
     ),
     Act(
         name="review_reject",
@@ -407,6 +415,7 @@ for act in (
         run=_run(transitions.review, verdict="rejected"),
         fits=in_states(State.REVIEW_REQUIRED),
         grave=True,
+        as_seen=True,
     ),
     Act(
         name="rework",
@@ -418,6 +427,7 @@ for act in (
         run=_run(transitions.rework),
         fits=_resolved(in_states(State.FAILED, State.ESCALATED)),
         fields=ReworkForm,
+        as_seen=True,
     ),
     Act(
         name="extend",
@@ -439,6 +449,7 @@ for act in (
         run=_run(transitions.resolve),
         fits=in_states(State.ESCALATED),
         fields=ResolutionForm,
+        as_seen=True,
     ),
     Act(
         name="pause",

@@ -191,7 +191,7 @@ def test_a_bulk_run_killed_in_the_middle_is_gone_on_with_and_acts_once_on_each_r
             assert Job.objects.get(task_id=item.key).paused == (item.outcome == "done")
         run.refresh_from_db()
         if run.finished_at is None:
-            acts.advance_abandoned()
+            acts.advance_abandoned(after_seconds=0)
             run.refresh_from_db()
         assert run.finished_at is not None
         for item in BulkItem.objects.filter(run=run):

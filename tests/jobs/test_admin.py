@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import json
 import re
 from collections.abc import Callable
@@ -225,6 +226,77 @@ def test_a_row_that_changed_meanwhile_is_skipped_and_told(as_: Any, make_job: An
     assert told == {jobs[0].task_id: "skipped", jobs[1].task_id: "done"}
     assert answer.url == reverse("admin:console_run", args=(run.run_id,))
     assert "INVALID_TRANSITION" in client.get(answer.url).content.decode()
+
+
+def test_a_decision_is_about_the_job_as_it_was_seen(as_: Any, delivered: Any) -> None:
+    job = delivered(review_required=True)
+    client = as_("operator")
+    page = client.get(act_url("accept", job.task_id))
+    transitions.extend(task_id=job.task_id, extra=1, **ANNA)
+    before = events(job)
+
+    client.post(act_url("accept"), {"selection": token_in(page), "reason": "as agreed"})
+
+    job.refresh_from_db()
+    item = BulkItem.objects.get()
+    assert (item.outcome, item.revision) == ("skipped", job.revision - 1)
+    assert "REVISION_MISMATCH" in item.detail
+    assert (job.state, events(job)) == ("review_required", before)
+
+    page = client.get(act_url("accept", job.task_id))
+    client.post(act_url("accept"), {"selection": token_in(page), "reason": "as agreed"})
+    job.refresh_from_db()
+    assert job.state == "completed"
+
+
+def test_a_button_is_about_the_job_that_its_page_showed(as_: Any, delivered: Any) -> None:
+    job = delivered(review_required=True)
+    client = as_("operator")
+    shown = client.get(reverse("admin:jobs_job_change", args=(job.pk,))).content.decode()
+    [button] = re.findall(r'href="([^"]+/act/accept/[^"]+)"', shown)
+    transitions.extend(task_id=job.task_id, extra=1, **ANNA)
+
+    page = client.get(html.unescape(button))
+
+    assert "it has moved on since you looked at it" in page.content.decode()
+    client.post(act_url("accept"), {"selection": token_in(page), "reason": "as agreed"})
+    assert BulkItem.objects.get().outcome == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("jobs/job/act/stop/?key=%00", 404),
+        (f"jobs/job/act/stop/?key={'x' * 201}", 404),
+        ("jobs/job/act/accept/?key=nosuch&revision=99999999999999999999", 200),
+        ("governance/budget/act/set_caps/?key=nosuch", 200),
+        ("agents/session/act/approve_cell/?key=nosuch", 200),
+        ("jobs/job/?task_id=%00", 302),
+        ("governance/auditevent/?subject=%00", 302),
+        ("jobs/job/export/csv/?paused__exact=maybe", 400),
+        ("jobs/job/export/csv/?task_id=%00", 400),
+    ],
+)
+def test_what_no_page_has_linked_to_is_no_internal_error(as_: Any, path: str, status: int) -> None:
+    assert as_("governor").get(reverse("admin:index") + path).status_code == status
+
+
+@pytest.mark.parametrize("elsewhere", ["https://example.org/", "//example.org", "javascript:x"])
+def test_no_form_leads_elsewhere(as_: Any, make_job: Any, elsewhere: str) -> None:
+    job, client = make_job(), as_("operator")
+    home = reverse("admin:jobs_job_change", args=(job.pk,))
+
+    page = client.get(act_url("pause"), {"key": job.task_id, "next": elsewhere})
+    answer = client.post(
+        act_url("pause"), {"selection": token_in(page), "reason": "so", "next": elsewhere}
+    )
+
+    assert elsewhere not in page.content.decode()
+    assert f'<a href="{home}" class="quiet">Cancel</a>' in page.content.decode()
+    assert answer.status_code == 422  # the reason is too short: the form once more
+    assert elsewhere not in answer.content.decode()
+    sent = {"selection": token_in(answer), "reason": "as agreed", "next": elsewhere}
+    assert client.post(act_url("pause"), sent).url == home
 
 
 def test_a_ticked_row_that_left_the_filter_is_still_named(as_: Any, make_job: Any) -> None:
