@@ -435,7 +435,8 @@ for act in (
         label="Extend retries",
         permission="agents.extend_retries",
         effect="Raises the number of attempts that each job may make; one that waits for attempts "
-        "is queued (high risk: held).",
+        "is queued. A job of high risk needs a new approval then: one that waits is held, one that "
+        "runs goes on, and is held before its next attempt.",
         run=_run(transitions.extend),
         fits=_resolved(_extendable),
         fields=ExtensionForm,

@@ -177,7 +177,8 @@ def extend(
 ) -> Outcome:
     """Grant further attempts: "+N" (`extra`) or "set to N" (`to_max`). One grant row each.
 
-    A job that waits in `needs_rework` for want of attempts goes on to the queue.
+    A job that waits in `needs_rework` for want of attempts goes on to the queue. One of high risk
+    needs a new approval: queued, it is held at once; running, its next attempt is.
 
     :raises InvalidArgument: neither or both given, or not above the present limit.
     :raises RetryCeilingReached: beyond the job type's ceiling.
@@ -413,7 +414,7 @@ def _extend(
     job.revision += 1
     if job.risk_tier == "high":
         job.asked_again_by = actor
-    if job.risk_tier == "high" and job.state == State.ACTIVE:
+    if job.risk_tier == "high" and job.state == State.ACTIVE and not approval_expired(work, held):
         # The running attempt goes on; the next one finds the approval ended.
         job.approval_valid_until = work.now
     if job.risk_tier == "high" and job.state == State.QUEUED:

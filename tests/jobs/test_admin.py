@@ -395,6 +395,22 @@ def test_expired_rejected_and_withdrawn_are_three_different_things(as_: Any, mak
     assert "approved until" not in "".join(heads.values())
 
 
+def test_a_running_job_tells_that_its_approval_has_ended(
+    as_: Any, make_job: Any, hermes: Principal, entry_of: Any
+) -> None:
+    job = make_job(execution_approval_required=True)
+    transitions.approve(task_id=job.task_id, actor="user:bert", reason="fine")
+    claim(job, hermes, entry_of(hermes))
+    client, live = as_("viewer"), reverse("admin:jobs_job_live", args=(job.pk,))
+    assert "approved until" in client.get(live).content.decode()
+
+    pass_time(job, "approval_valid_until")
+
+    head = client.get(live).content.decode()
+    assert "another attempt needs a new one" in head
+    assert "approved until" not in head
+
+
 def test_a_failed_job_is_sent_back_with_an_extension_by_one_form(as_: Any, failed: Any) -> None:
     job = failed()
 

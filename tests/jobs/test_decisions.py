@@ -524,6 +524,22 @@ class TestAnExtension:
         job.refresh_from_db()
         assert (job.state, job.attempt) == ("held", 1)
 
+    def test_of_a_running_high_risk_moves_no_end_that_has_passed(
+        self, high_risk: Any, agent_zero: Principal
+    ) -> None:
+        job = high_risk()
+        transitions.approve(task_id=job.task_id, **BERT)
+        entry = Entry(agent_zero, "zero-1")
+        transitions.claim(entry=entry, task_id=job.task_id, owner="agent_zero")
+        pass_time(job, "approval_valid_until")
+        job.refresh_from_db()
+        ended_at = job.approval_valid_until
+
+        transitions.extend(task_id=job.task_id, **ANNA, extra=1)
+
+        job.refresh_from_db()
+        assert (job.state, job.approval_valid_until) == ("active", ended_at)
+
     def test_lets_attempt_7_follow_on_6_of_6(self, make_job: Any, claim: Any, fail: Any) -> None:
         job = make_job(max_attempts=6)
         for _ in range(6):
