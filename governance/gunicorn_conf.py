@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import ssl
@@ -17,7 +16,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from governance import embedded
 
@@ -90,23 +88,9 @@ def post_worker_init(worker: Any) -> None:
     """Let gunicorn's own refusals, of what is no HTTP or too long, look like all others."""
     from gunicorn import util
 
+    from governance.unread_bodies import write_problem
+
     util.write_error = write_problem
-
-
-def write_problem(sock: Any, status: int, reason: str, message: str) -> None:
-    """Write a failure for which no application was asked, as a problem (RFC 9457)."""
-    from gunicorn import util
-
-    from governance.errors import Internal, InvalidArgument
-
-    refusal = InvalidArgument(message[:500]) if status < 500 else Internal()
-    told = refusal.as_problem(instance=f"urn:uuid:{uuid4()}") | {"status": status, "title": reason}
-    body = json.dumps(told).encode()
-    head = (
-        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nCache-Control: no-store\r\n"
-        f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    util.write_nonblock(sock, head.encode() + body)
 
 
 def child_exit(server: Any, worker: Any) -> None:

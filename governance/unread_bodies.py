@@ -3,16 +3,21 @@
 Whoever answers before it has read the body, and closes while the client still sends, makes the
 network drop the answer.  So what is left is read first, up to a bound; where more is to come the
 answer says that the connection closes.  Small bodies are left to gunicorn, which reads up to
-64 KiB away after its answer, but closes without a word above that.
+64 KiB away after its answer, but closes without a word above that.  What gunicorn refuses by
+itself, before there is a request, is told by `write_problem`.
 
 Source: RFC 9112, 9.3 and 9.6.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
+from uuid import uuid4
+
+from governance.errors import Internal, InvalidArgument
 
 #: What gunicorn reads away by itself, less what it must not reach.
 SMALL_BYTES = 60 * 1024
@@ -93,3 +98,17 @@ def _drained(body: _Counted, length: int, socket: Any) -> bool:
     finally:
         if socket is not None:
             socket.settimeout(before)
+
+
+def write_problem(sock: Any, status: int, reason: str, message: str) -> None:
+    """Write a failure for which no application was asked, as a problem (RFC 9457)."""
+    from gunicorn import util
+
+    refusal = InvalidArgument(message[:500]) if status < 500 else Internal()
+    told = refusal.as_problem(instance=f"urn:uuid:{uuid4()}") | {"status": status, "title": reason}
+    body = json.dumps(told).encode()
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nCache-Control: no-store\r\n"
+        f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    util.write_nonblock(sock, head.encode() + body)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from governance import gunicorn_conf, unread_bodies
+from governance import unread_bodies
 from governance.unread_bodies import DRAIN_BYTES_MAX, UnreadBodies
 from tests.client import PROBLEM_MEMBERS
 
@@ -190,7 +190,7 @@ def received(client: socket.socket) -> bytes:
 def test_what_gunicorn_refuses_by_itself_is_a_problem(status, reason):
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        gunicorn_conf.write_problem(ours, status, "URI Too Long", "Request Line is <too> large")
+        unread_bodies.write_problem(ours, status, "URI Too Long", "Request Line is <too> large")
         ours.shutdown(socket.SHUT_WR)
         head, _, body = theirs.makefile("rb").read().partition(b"\r\n\r\n")
 
