@@ -41,8 +41,11 @@ def begin(*, agent: str, runtime: str, actor: str, reason: str) -> RuntimeSwitch
         fault = FieldFault("/runtime", RUNTIME_FAULT)
         raise InvalidArgument(f"A runtime's name is {RUNTIME_FAULT}.", errors=[fault])
     [row] = barrier.hold([agent])
-    if row.runtime_switches.filter(state="running").exists():
-        raise InvalidTransition("A runtime switch of this agent is under way.")
+    if (other := row.runtime_switches.filter(state="running").first()) is not None:
+        raise InvalidTransition(
+            f"A switch of this agent to {other.to_runtime} is under way: take it up by running it "
+            "again, or give it up in the console."
+        )
     if row.runtime == runtime:
         raise InvalidTransition(f"The agent's runtime is {runtime} already.")
     stop = inhibits.inhibit(agent=agent, actor=actor, reason=f"Runtime switch: {reason}")

@@ -317,7 +317,7 @@ def test_a_switch_that_fails_at_the_guard_inhibits_again(hermes):
 
 def test_only_one_switch_of_an_agent_at_a_time(world):
     switches.begin(agent="hermes", runtime="http", **BY)
-    with pytest.raises(InvalidTransition):
+    with pytest.raises(InvalidTransition, match="to http is under way"):
         switches.begin(agent="hermes", runtime="openai", **BY)
     with pytest.raises(InvalidTransition):
         switches.begin(agent="openclaw", runtime="command", **BY)
