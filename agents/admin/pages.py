@@ -339,6 +339,6 @@ class CredentialAdmin(PlainPage):
         wrap = self.admin_site.admin_view
         return [
             path("new/<slug:kind>/<slug:name>/", wrap(self.new_view), name="agents_credential_new"),
-            path("rotate/<str:prefix>/", wrap(self.rotate_view), name="agents_credential_rotate"),
+            path("rotate/<slug:prefix>/", wrap(self.rotate_view), name="agents_credential_rotate"),
             *super().get_urls(),
         ]

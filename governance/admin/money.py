@@ -33,6 +33,7 @@ from governance.models import (
     RouteDecision,
     RoutePolicy,
 )
+from governance.pricing import TOKENS_MAX
 
 #: Budget bars that the overview shows, the fullest first.
 BARS_SHOWN = 12
@@ -113,8 +114,8 @@ class DryRunForm(forms.Form):
     agent = forms.CharField(max_length=60)
     job_type = forms.CharField(max_length=60)
     risk_tier = forms.ChoiceField(choices=[(tier, tier) for tier in ("low", "medium", "high")])
-    estimated_input_tokens = forms.IntegerField(min_value=0, initial=2000)
-    max_output_tokens = forms.IntegerField(min_value=1, initial=1000)
+    estimated_input_tokens = forms.IntegerField(min_value=0, max_value=TOKENS_MAX, initial=2000)
+    max_output_tokens = forms.IntegerField(min_value=1, max_value=TOKENS_MAX, initial=1000)
     requirements = forms.CharField(
         required=False, help_text="Capabilities, separated by commas: tools, vision …"
     )

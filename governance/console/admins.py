@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, cast
 
@@ -38,6 +38,15 @@ REVISION = re.compile("[0-9]{1,18}", re.ASCII)
 
 def _is_key(key: str) -> bool:
     return "\0" not in key and len(key) <= KEY_CHARS_MAX
+
+
+def _values(field: Any, texts: Iterable[str]) -> list[Any]:
+    """Return the texts as values of the field, without those that can be none of it."""
+    found = []
+    for text in filter(_is_key, texts):
+        with suppress(ValidationError):
+            found.append(field.to_python(text))
+    return found
 
 
 class ReasonForm(forms.Form):
@@ -170,6 +179,14 @@ class OperatorAdmin(admin.ModelAdmin):
             if act.bulk
         }
 
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
+    ) -> HttpResponse | None:
+        ticked = request.POST.getlist(ACTION_CHECKBOX_NAME)
+        if len(_values(self.opts.pk, ticked)) < len(ticked):
+            raise BadRequest("No row has such a key.")
+        return super().response_action(request, queryset, *args, **kwargs)
+
     def _ask(self, act: Act) -> Callable[..., HttpResponse | None]:
         def ask(_: Any, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
             """Freeze what was ticked, whether or not it still matches the list's filter."""
@@ -180,6 +197,10 @@ class OperatorAdmin(admin.ModelAdmin):
             if len(keys) > acts.SELECTION_MAX:
                 text = f"More than {acts.SELECTION_MAX} rows. Narrow the filter first."
                 self.message_user(request, text, messages.ERROR)
+                return None
+            if not keys:
+                text = "None of these rows is there any more."
+                self.message_user(request, text, messages.WARNING)
                 return None
             return self._confirm(request, act=act, selection=self._freeze(request, act, keys))
 
@@ -321,18 +342,12 @@ class OperatorAdmin(admin.ModelAdmin):
 
     def rows_by_key(self, request: HttpRequest, keys: tuple[str, ...]) -> dict[str, Any]:
         """Return the rows of these keys as they are now. A key of another form names none."""
-        rows = self.get_queryset(request).filter(**{f"{self.key_field}__in": self._keys(keys)})
+        field = self.opts.pk if self.key_field == "pk" else self.opts.get_field(self.key_field)
+        named = {f"{self.key_field}__in": _values(field, keys)}
+        rows = self.get_queryset(request).filter(**named)
         if isinstance(self.list_select_related, list | tuple):
             rows = rows.select_related(*self.list_select_related)
         return {str(getattr(row, self.key_field)): row for row in rows}
-
-    def _keys(self, keys: tuple[str, ...]) -> list[Any]:
-        field = self.opts.pk if self.key_field == "pk" else self.opts.get_field(self.key_field)
-        found = []
-        for key in keys:
-            with suppress(ValidationError):
-                found.append(cast(Any, field).to_python(key))
-        return found
 
     def row_url(self, row: Any) -> str:
         return reverse(self._name("change"), args=(row.pk,))

@@ -136,8 +136,8 @@ class OperatorSite(admin.AdminSite):
     # --- Runs ---------------------------------------------------------------------------------
 
     def run_view(self, request: HttpRequest, run_id: Any) -> HttpResponse:
-        """A run with the outcome of each row; whoever may do the act may see it."""
-        run = self._run(request, run_id)
+        """A run with the outcome of each row, for who sees runs or may do the act."""
+        run = self._run(request, run_id, to_look=True)
         items = BulkItem.objects.filter(run=run).order_by("position")
         outcome = request.GET.get("outcome", "")
         if outcome in BulkItem.Outcome.values:
@@ -148,6 +148,7 @@ class OperatorSite(admin.AdminSite):
             "title": f"{acts_label(run)}: {run.total} rows",
             "page": page,
             "outcome": outcome,
+            "may_act": self._may_act(request, run),
             **run_progress(run),
         }
         return TemplateResponse(request, "console/run.html", context)
@@ -156,8 +157,11 @@ class OperatorSite(admin.AdminSite):
         """How far the run is."""
         if not self.has_permission(request):
             return HttpResponse("Signed out.", status=401)
-        run = self._run(request, run_id)
-        return TemplateResponse(request, "console/run_progress.html", run_progress(run))
+        run = self._run(request, run_id, to_look=True)
+        response = TemplateResponse(request, "console/run_progress.html", run_progress(run))
+        if run.finished_at is not None:
+            response["HX-Refresh"] = "true"
+        return response
 
     def run_advance_view(self, request: HttpRequest, run_id: Any) -> HttpResponse:
         """Work on the run for a moment, then tell how far it is."""
@@ -182,14 +186,20 @@ class OperatorSite(admin.AdminSite):
     def note(request: HttpRequest, text: str) -> None:
         messages.info(request, text)
 
-    @staticmethod
-    def _run(request: HttpRequest, run_id: Any) -> BulkRun:
+    @classmethod
+    def _run(cls, request: HttpRequest, run_id: Any, *, to_look: bool = False) -> BulkRun:
         run = get_object_or_404(BulkRun.objects.select_related("user"), run_id=run_id)
-        act = acts.acts.get((run.model, run.act))
-        may = act is not None and request.user.has_perm(act.permission)
-        if not (may or run.user_id == request.user.pk):
+        may_look = to_look and request.user.has_perm("governance.view_bulkrun")
+        if not (may_look or cls._may_act(request, run)):
             raise PermissionDenied
         return run
+
+    @staticmethod
+    def _may_act(request: HttpRequest, run: BulkRun) -> bool:
+        """Whether the user may go on with the run, or stop it: who began it, or may do its act."""
+        act = acts.acts.get((run.model, run.act))
+        may = act is not None and request.user.has_perm(act.permission)
+        return may or run.user_id == request.user.pk
 
     # --- Paths --------------------------------------------------------------------------------
 

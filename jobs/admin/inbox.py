@@ -187,7 +187,7 @@ for kind in (
         name="unswept",
         title="The sweeper failed at",
         permission="jobs.view_job",
-        position=80,
+        position=90,
         rows=unswept,
         empty="The sweeper ends what runs out.",
     ),

@@ -271,6 +271,12 @@ def test_a_button_is_about_the_job_that_its_page_showed(as_: Any, delivered: Any
         ("jobs/job/act/accept/?key=nosuch&revision=99999999999999999999", 200),
         ("governance/budget/act/set_caps/?key=nosuch", 200),
         ("agents/session/act/approve_cell/?key=nosuch", 200),
+        ("agents/credential/rotate/%00/", 302),
+        (
+            "governance/routepolicy/dry-run/?agent=hermes&job_type=rewrite&risk_tier=low"
+            "&estimated_input_tokens=99999999999999999999&max_output_tokens=1",
+            200,
+        ),
         ("jobs/job/?task_id=%00", 302),
         ("governance/auditevent/?subject=%00", 302),
         ("jobs/job/export/csv/?paused__exact=maybe", 400),
@@ -279,6 +285,42 @@ def test_a_button_is_about_the_job_that_its_page_showed(as_: Any, delivered: Any
 )
 def test_what_no_page_has_linked_to_is_no_internal_error(as_: Any, path: str, status: int) -> None:
     assert as_("governor").get(reverse("admin:index") + path).status_code == status
+
+
+@pytest.mark.parametrize(("ticked", "status"), [("999999", 200), ("abc", 400), ("\0", 400)])
+def test_ticked_rows_that_are_not_there_are_told(
+    as_: Any, make_job: Any, ticked: str, status: int
+) -> None:
+    job = make_job()
+
+    answer = as_("operator").post(
+        reverse(LIST), {"action": "stop", "_selected_action": ticked, "index": 0}, follow=True
+    )
+
+    told = "None of these rows is there any more." in answer.content.decode()
+    assert (answer.status_code, told) == (status, status == 200)
+    assert events(job) == ["job.queued"]
+
+
+def test_who_sees_runs_may_look_at_one_but_not_stop_it(
+    as_: Any, admin_user: User, make_job: Any
+) -> None:
+    job, client = make_job(), as_("viewer")
+    act = acts.acts["jobs.job", "pause"]
+    selection = acts.freeze(model=act.model, keys=[job.task_id], user_id=admin_user.pk)
+    run = acts.begin(act=act, selection=selection, user=admin_user, reason="because", fields={})
+    at = {
+        page: reverse(f"admin:console_run{page}", args=(run.run_id,))
+        for page in ("", "_live", "_advance", "_stop")
+    }
+
+    page = client.get(at[""])
+
+    assert (page.status_code, client.get(at["_live"]).status_code) == (200, 200)
+    assert not any(at[refused] in page.content.decode() for refused in ("_advance", "_stop"))
+    assert [client.post(at[refused]).status_code for refused in ("_advance", "_stop")] == [403, 403]
+    run.refresh_from_db()
+    assert (run.finished_at, events(job)) == (None, ["job.queued"])
 
 
 @pytest.mark.parametrize("elsewhere", ["https://example.org/", "//example.org", "javascript:x"])
