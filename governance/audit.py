@@ -7,6 +7,7 @@ behind one another: `hash = sha256(prev_hash || body)` over the bytes that are s
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
 from contextvars import ContextVar
@@ -22,6 +23,14 @@ current_request_id: ContextVar[str] = ContextVar("current_request_id", default="
 def request_urn() -> str:
     """Return the URN of the request that is being served, for `instance` of a problem."""
     return f"urn:fencepost:request:{current_request_id.get()}"
+
+
+def shell_actor() -> str:
+    """Return who acts at a shell, where no `--actor` says otherwise: `command:<system user>`."""
+    try:
+        return f"command:{getpass.getuser()}"
+    except (KeyError, OSError):
+        return "command:unknown"
 
 
 def chain(

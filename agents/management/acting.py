@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from governance import audit
 from governance.errors import DomainError
 
 
@@ -27,7 +27,7 @@ class ActingCommand(BaseCommand):
         parser.add_argument("--reason", required=needed, default=self.default_reason)
 
     def handle(self, **options: Any) -> None:
-        options["actor"] = options["actor"] or f"command:{system_user()}"
+        options["actor"] = options["actor"] or audit.shell_actor()
         try:
             outcome = self.act(**options)
         except DomainError as refusal:
@@ -41,10 +41,3 @@ class ActingCommand(BaseCommand):
     def act(self, **options: Any) -> dict[str, Any]:
         """Make the move and return what is to be printed."""
         raise NotImplementedError
-
-
-def system_user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents.management.acting import system_user
+from governance import audit
 from governance.errors import DomainError
 from jobs.transitions import Outcome
 
@@ -38,7 +38,7 @@ class VerbCommand(BaseCommand):
         if len(task_ids) > TASKS_MAX:
             raise CommandError(f"At most {TASKS_MAX} tasks at a time.")
         asked = {name: options[name] for name in ("reason", *self.own_options)}
-        asked["actor"] = options["actor"] or f"command:{system_user()}"
+        asked["actor"] = options["actor"] or audit.shell_actor()
         refused = 0
         for task_id in dict.fromkeys(task_ids):
             told = self._told(task_id, asked)

@@ -13,7 +13,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
-from governance import clock, outbox, relay, sealing
+from governance import audit, clock, outbox, relay, sealing
 from governance.errors import InvalidArgument, NotFound
 from governance.models import AuditEvent, Fact, FactSink, StreamHold
 from governance.sinks import Destination, FactRefused, Message, SinkAway
@@ -273,9 +273,9 @@ def test_a_stream_is_released_at_the_sink_that_holds_it(
 
     call_command("relay", "--release", "job:a", "--reason", "the far side is mended")
     assert StreamHold.objects.get().parked_at is None
-    assert [event.action for event in events.order_by("seq")] == [
-        "stream.parked",
-        "stream.released",
+    assert [(event.action, event.actor) for event in events.order_by("seq")] == [
+        ("stream.parked", "system:relay"),
+        ("stream.released", audit.shell_actor()),
     ]
 
 

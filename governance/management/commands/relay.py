@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from governance import relay
+from governance import audit, relay
 from governance.errors import InvalidArgument, NotFound
 from governance.sinks import Destination, SinkAway, configured
 
@@ -29,7 +29,7 @@ class Command(BaseCommand):
         parser.add_argument("--once", action="store_true", help="relay what waits, then end")
         parser.add_argument("--release", metavar="STREAM", help="try a parked stream again")
         parser.add_argument("--reason", default="", help="why a stream is released")
-        parser.add_argument("--actor", default="system:command", help="who releases it")
+        parser.add_argument("--actor", default="", help="who releases it")
 
     def handle(self, *, sink: str | None, threads: int, **options: Any) -> None:
         destinations = [found for found in configured() if sink in (None, found.name)]
@@ -49,7 +49,7 @@ class Command(BaseCommand):
                 relay.release(
                     sink=destination.name,
                     stream=stream,
-                    actor=options["actor"],
+                    actor=options["actor"] or audit.shell_actor(),
                     reason=options["reason"],
                 )
             except NotFound:
