@@ -126,7 +126,8 @@ def waits_for(switch: RuntimeSwitch) -> str:
     """Return, for a person, what the switch waits for."""
     agent = switch.agent
     if switch.step == Step.DRAIN:
-        return f"{workload.active_leases(agent.pk)} running jobs of {agent} to end"
+        running = workload.active_leases(agent.pk)
+        return f"{running} running jobs of {agent} to end" if running else "somebody to go on"
     if switch.step == Step.FRESH:
         return f"every worker of {agent} to be fresh under the runtime {switch.to_runtime}"
     if switch.step == Step.GUARD:

@@ -269,13 +269,13 @@ class OperatorAdmin(admin.ModelAdmin):
 
     def _after_one(self, request: HttpRequest, *, act: Act, run: BulkRun) -> HttpResponse:
         item = BulkItem.objects.get(run=run)
+        row = self.rows_by_key(request, () if act.makes else (item.key,)).get(item.key)
         done = item.outcome == BulkItem.Outcome.DONE
-        told = [act.label, *([] if act.makes else [item.key]), *([] if done else ["not done"])]
-        text = ": ".join([*told, item.detail])
+        named = [] if act.makes else [self._row_name(item.key, row)]
+        text = ": ".join([act.label, *named, *([] if done else ["not done"]), item.detail])
         self.message_user(request, text, messages.SUCCESS if done else messages.ERROR)
         onward = self._onward(request)
         if not onward:
-            row = self.rows_by_key(request, () if act.makes else (item.key,)).get(item.key)
             onward = self.row_url(row) if row else reverse(self._name("changelist"))
         return HttpResponseRedirect(onward)
 
@@ -319,7 +319,7 @@ class OperatorAdmin(admin.ModelAdmin):
             "count": len(selection.keys),
             "named": [
                 (
-                    key,
+                    self._row_name(key, rows.get(key)),
                     rows.get(key),
                     misfits.get(key, ""),
                     self.row_url(rows[key]) if key in rows else "",
@@ -348,6 +348,10 @@ class OperatorAdmin(admin.ModelAdmin):
         if isinstance(self.list_select_related, list | tuple):
             rows = rows.select_related(*self.list_select_related)
         return {str(getattr(row, self.key_field)): row for row in rows}
+
+    def _row_name(self, key: str, row: Any) -> str:
+        """Return what people call a row: its key, unless that is a number that means nothing."""
+        return str(row) if row is not None and self.key_field == "pk" else key
 
     def row_url(self, row: Any) -> str:
         return reverse(self._name("change"), args=(row.pk,))

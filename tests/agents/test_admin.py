@@ -230,3 +230,14 @@ def test_an_act_on_a_row_that_does_not_exist_says_so(as_: Any) -> None:
     confirm(as_("operator"), "agent", "close", "nobody")
 
     assert outcome() == "failed"
+
+
+def test_an_act_names_its_row_as_people_do(as_: Any) -> None:
+    client, fleet = as_("governor"), Fleet.objects.get()
+    url = reverse("admin:agents_fleet_act", args=("rotate_epoch",))
+    page = client.get(url, {"key": str(fleet.pk)})
+    assert ">fleet</a>" in page.content.decode()
+
+    done = client.get(confirm(client, "fleet", "rotate_epoch", fleet.pk).url)
+
+    assert "Rotate the epoch: fleet: the epoch is" in done.content.decode()
