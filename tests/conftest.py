@@ -74,12 +74,6 @@ def _flush_past_append_only_triggers(django_db_setup: None) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_listener_outlives_the_database(django_db_setup: None) -> Iterator[None]:
-    yield
-    wakeups.close()
-
-
-@pytest.fixture(scope="session", autouse=True)
 def _no_listener_when_the_database_is_dropped(django_db_setup: None) -> Iterator[None]:
     """End the connection that listens for work, which any committed move may have begun."""
     yield

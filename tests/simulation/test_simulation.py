@@ -75,7 +75,7 @@ def token_of(database: Database) -> Callable[[str], str]:
 
 
 @pytest.fixture
-def submitter_token(database: Database) -> str:
+def queueing_token(database: Database) -> str:
     principals.register_submitter(name="ops", **TEST)
     return credentials.create(submitter="ops", scopes=["submit", "read"], **TEST).token
 
@@ -84,7 +84,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(
     database: Database,
     stage: ExitStack,
     token_of: Callable[[str], str],
-    submitter_token: str,
+    queueing_token: str,
     tmp_path: Path,
 ) -> None:
     print(f"seed {SEED}, {SECONDS} s")
@@ -112,7 +112,7 @@ def test_nothing_is_lost_and_nothing_happens_twice(
     for part in parts:
         stage.callback(part.kill)
         part.start()
-    actors = cast(service, tokens, submitter_token, outside, history, stage)
+    actors = cast(service, tokens, queueing_token, outside, history, stage)
     mortal = [database, service, sweeper, relay, *processes]
     actors.append(Misfortune(mortal, Random(f"{SEED}"), history, every_s=KILL_EVERY_SECONDS))
 
@@ -141,7 +141,7 @@ SECRET = "whsec_" + "c2ltdWxhdGlvbiBzZWNyZXQgb2YgdGhlIHRlc3Q="
 def cast(
     service: Service,
     tokens: dict[str, str],
-    submitter_token: str,
+    queueing_token: str,
     outside: Outside,
     history: History,
     stage: ExitStack,
@@ -156,7 +156,7 @@ def cast(
     actors: list[Any] = [Operator(outside, Random(f"{SEED} operator"), history)]
     for number in range(SUBMITTERS):
         name = f"submitter-{number}"
-        actors.append(Submitter(name, wire(name, submitter_token)))
+        actors.append(Submitter(name, wire(name, queueing_token)))
     for number in range(WORKERS):
         name = f"worker-{number}"
         actors.append(Worker(name, wire(name, tokens["hermes"]), activated=number % 2 == 0))
