@@ -12,8 +12,11 @@ if "FENCEPOST_TEST_RUN" not in os.environ:
     os.environ["FENCEPOST_DATA"] = os.environ["FENCEPOST_TEST_RUN"] + "/data"
     os.environ["FENCEPOST_URL"] = "http://testserver"
     os.environ["FENCEPOST_LOG_LEVEL"] = "ERROR"
-    os.environ.pop("DATABASE_URL", None)
-    os.environ.pop("FENCEPOST_DSN", None)
+    # What a person's own installation is set to is none of a test's business.
+    for name in ("DATABASE_URL", "BROKER_URL", "WEBHOOK_URL", "PROMETHEUS_MULTIPROC_DIR"):
+        os.environ.pop(name, None)
+    for name in ("DSN", "POOL_MAX", "THREADS", "METRICS_TOKEN", "TOTP", "OIDC_ISSUER"):
+        os.environ.pop(f"FENCEPOST_{name}", None)
     # The server's unprivileged user passes through to its own folder, and sees nothing else.
     os.chmod(os.environ["FENCEPOST_TEST_RUN"], 0o711)
 
