@@ -32,7 +32,7 @@ from rest_framework.request import Request
 from rest_framework.serializers import BaseSerializer
 from rest_framework.views import APIView
 
-from governance import audit, idempotency
+from governance import audit, idempotency, sql
 from governance.digests import canonical, parse_strict
 from governance.errors import (
     Contention,
@@ -555,7 +555,7 @@ def refusal_of(error: Exception) -> DomainError | None:
 
 
 def _refusal_of_database(error: Exception) -> DomainError | None:
-    state = getattr(error.__cause__, "sqlstate", None) or ""
+    state = sql.sqlstate(error)
     if state in RETRIED_STATES or state == QUERY_CANCELED:
         return Contention(after_seconds=RETRY_AFTER_SECONDS)
     if isinstance(error, DataError):

@@ -110,7 +110,7 @@ def once(
         try:
             return _once(run, key, gate)
         except OperationalError as error:
-            if getattr(error.__cause__, "sqlstate", None) not in RETRIED_STATES:
+            if sql.sqlstate(error) not in RETRIED_STATES:
                 raise
             if attempt == TRIES_MAX:
                 raise Contention(after_seconds=1) from error

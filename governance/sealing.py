@@ -24,7 +24,7 @@ from django.apps import apps
 from django.db import connection, transaction
 from django.db.utils import OperationalError
 
-from governance import clock, envelopes
+from governance import clock, envelopes, sql
 from governance.audit import encode, link
 from governance.digests import canonical
 from governance.models.audit import (
@@ -492,7 +492,7 @@ def _settled_event_id() -> int | None:
                 cursor.execute("SELECT coalesce(max(id), 0) FROM governance_auditevent")
                 return int(cursor.fetchone()[0])
         except OperationalError as error:
-            if getattr(error.__cause__, "sqlstate", None) != "55P03":
+            if sql.sqlstate(error) != "55P03":
                 raise
     return None
 

@@ -90,6 +90,11 @@ def together(*statements: Statement) -> list[list[Row]]:
     return rows
 
 
+def sqlstate(error: BaseException) -> str:
+    """Return the SQLSTATE of an error that Django raised for the database's; "" for none."""
+    return getattr(error.__cause__, "sqlstate", None) or ""
+
+
 def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:
     # `description` would build an object for every column just to be asked whether there is one.
     return cursor.pgresult is not None and cursor.pgresult.nfields > 0

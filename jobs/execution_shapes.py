@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from governance.shapes import AnyJson, Choice, Object, Shape, Text, Uuid, Whole
 from jobs.models import ExecutionMode
-from jobs.serializers import TaskId
+from jobs.serializers import AuthorityIn
 from jobs.transitions.executions import RESULTS
 
 REQUEST_ID_CHARS_MAX = 90
@@ -38,12 +38,9 @@ class UsageIn(Shape):
     reasoning_tokens = Whole(min_value=0, max_value=TOKENS_MAX, required=False)
 
 
-class BindingIn(Shape):
+class BindingIn(AuthorityIn):
     """What every governed call names."""
 
-    task_id = TaskId()
-    attempt = Whole(min_value=1, max_value=2**31 - 1)
-    fencing_token = Whole(min_value=1)
     external_request_id = Text(max_length=REQUEST_ID_CHARS_MAX)
 
 
@@ -85,12 +82,9 @@ class StartIn(BindingIn):
     request_sha256 = Sha256()
 
 
-class ResultIn(Shape):
+class ResultIn(AuthorityIn):
     """What became of an execution."""
 
-    task_id = TaskId()
-    attempt = Whole(min_value=1, max_value=2**31 - 1)
-    fencing_token = Whole(min_value=1)
     execution_digest = Sha256()
     outcome = Choice(choices=sorted(RESULTS))
     result_sha256 = Sha256()

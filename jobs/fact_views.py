@@ -10,9 +10,9 @@ from rest_framework.request import Request
 
 from governance.api import Call
 from governance.idempotency import Answer
-from governance.shapes import Object, Shape, Text, Whole
+from governance.shapes import Object, Shape, Text
 from jobs.execution_shapes import Sha256
-from jobs.serializers import TaskId
+from jobs.serializers import AuthorityIn
 from jobs.transitions import facts
 from jobs.views import AgentView
 
@@ -31,12 +31,8 @@ class FactType(serializers.RegexField):
         return data
 
 
-class SubjectIn(Shape):
+class SubjectIn(AuthorityIn):
     """The attempt that the fact is about."""
-
-    task_id = TaskId()
-    attempt = Whole(min_value=1, max_value=2**31 - 1)
-    fencing_token = Whole(min_value=1)
 
 
 class FactIn(Shape):

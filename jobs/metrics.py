@@ -10,6 +10,7 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from governance import metrics
+from jobs.waiting import SWEEPER
 
 CLAIMS = Counter("fencepost_claims", "Leases granted.", ["agent"])
 HEARTBEATS = Counter("fencepost_heartbeats", "Leases renewed.", ["agent"])
@@ -39,9 +40,9 @@ SELECT a.name, count(l.job_id) FROM agents_agent a
  GROUP BY a.name
 """
 #: What the sweeper could not end in its last round; an operator has to look.
-FAILURES = """
+FAILURES = f"""
 SELECT count(*) FROM governance_pulse p, jsonb_object_keys(p.details -> 'failures')
- WHERE p.name = 'sweeper'
+ WHERE p.name = '{SWEEPER}'
 """
 GAUGES: tuple[tuple[str, str, list[str], str], ...] = (
     ("fencepost_oldest_claimable_seconds", "Age of the oldest claimable job.", ["agent"], OLDEST),

@@ -173,12 +173,17 @@ class ClaimsIn(_WorkerIn):
     wait_seconds = Whole(min_value=0, max_value=WAIT_SECONDS_MAX, default=0)
 
 
-class BeatIn(Shape):
-    """One lease that is still worked on."""
+class AuthorityIn(Shape):
+    """The attempt that is meant, and the authority to speak for it."""
 
     task_id = TaskId()
     attempt = Whole(min_value=1, max_value=2**31 - 1)
     fencing_token = Whole(min_value=1)
+
+
+class BeatIn(AuthorityIn):
+    """One lease that is still worked on."""
+
     progress = Progress()
 
 

@@ -21,9 +21,9 @@ from governance.errors import (
 )
 from governance.idempotency import Answer
 from governance.objects import OBJECT_BYTES_MAX, FolderStore
-from governance.shapes import Shape, Text, Whole
+from governance.shapes import Text, Whole
 from jobs.execution_shapes import Sha256
-from jobs.serializers import TaskId
+from jobs.serializers import AuthorityIn
 from jobs.transitions import uploads
 from jobs.views import AgentView
 
@@ -42,13 +42,7 @@ class MediaType(Text):
         return text
 
 
-class _AuthorityIn(Shape):
-    task_id = TaskId()
-    attempt = Whole(min_value=1, max_value=2**31 - 1)
-    fencing_token = Whole(min_value=1)
-
-
-class UploadIn(_AuthorityIn):
+class UploadIn(AuthorityIn):
     """The object that the attempt wants to put."""
 
     name = Text(plain=True, min_length=1, max_length=200)
@@ -57,7 +51,7 @@ class UploadIn(_AuthorityIn):
     sha256 = Sha256()
 
 
-class UploadDoneIn(_AuthorityIn):
+class UploadDoneIn(AuthorityIn):
     """The object that the attempt has put."""
 
     sha256 = Sha256()

@@ -14,6 +14,8 @@ from jobs.models import Execution, Job, Reconciliation
 
 #: A queue is counted no further than this; how old its oldest job is, is exact nevertheless.
 DEPTH_MAX = 2000
+#: The sweeper's pulse, whose details are what its last round failed at.
+SWEEPER = "sweeper"
 
 # Locks: none. Index: job_claim_idx, from its start: no sort, at most DEPTH_MAX + 1 rows per agent;
 # the oldest of each priority is the first entry of its part of the index.
@@ -53,7 +55,7 @@ SELECT s.state, w.waiting
 UNION ALL
 SELECT 'unswept', (SELECT count(*)::int FROM jsonb_object_keys(p.details -> 'failures'))
        + coalesce(jsonb_array_length(p.details -> 'chores'), 0)
-  FROM governance_pulse p WHERE p.name = 'sweeper'
+  FROM governance_pulse p WHERE p.name = %(sweeper)s
 """
 
 
@@ -116,7 +118,7 @@ def count_waiting(*, up_to: int) -> dict[str, int]:
 
     `unswept` is what the sweeper failed at in its last round; absent before its first.
     """
-    [rows] = sql.together(sql.Statement(COUNT_WAITING, {"limit": up_to}))
+    [rows] = sql.together(sql.Statement(COUNT_WAITING, {"limit": up_to, "sweeper": SWEEPER}))
     return {row["state"]: row["waiting"] for row in rows}
 
 

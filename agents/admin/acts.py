@@ -26,7 +26,7 @@ from agents.transitions import (
     switches,
 )
 from governance import audit, clock
-from governance.console.acts import Act, add_act
+from governance.console.acts import TRISTATE, Act, add_act, meant
 from governance.errors import NotFound
 
 INHIBIT_MINUTES_MAX = 60 * 24 * 14
@@ -48,9 +48,6 @@ class RuntimeForm(forms.Form):
     """Which runtime an agent is to have."""
 
     runtime = forms.CharField(max_length=40, help_text="command, http, openai …")
-
-
-TRISTATE = (("", "as it is"), ("yes", "yes"), ("no", "no"))
 
 
 class AgentForm(forms.Form):
@@ -101,8 +98,7 @@ def _register_submitter(*, key: str, actor: str, reason: str, name: str, owner: 
 
 
 def _configure(*, key: str, actor: str, reason: str, **asked: Any) -> str:
-    said = {"yes": True, "no": False}
-    settings = principals.Settings(**{name: said.get(v, v) for name, v in asked.items()})
+    settings = principals.Settings(**meant(asked, "enabled", "expected", "approve_cells"))
     principals.configure_agent(name=key, actor=actor, reason=reason, settings=settings)
     return "changed"
 

@@ -21,7 +21,7 @@ from governance.console import registry
 from governance.console.chains import read_chain
 from governance.console.drawing import gauge
 from governance.console.lists import MATCHES_MAX, Since
-from governance.console.pages import PlainPage
+from governance.console.pages import ChainedPage, PlainPage
 from governance.console.registry import Section, add_section
 from governance.console.wording import usd
 from governance.ledger import BudgetBar
@@ -122,13 +122,12 @@ class DryRunForm(forms.Form):
 
 
 @admin.register(RoutePolicy)
-class RoutePolicyAdmin(PlainPage):
+class RoutePolicyAdmin(ChainedPage):
     """Which models a kind of work may use."""
 
     list_display = ("__str__", "models", "created_at", "retired_at")
     list_filter = (InForce,)
     page_fields = ("agent", "job_type", "risk_tier", "models", "created_at", "retired_at")
-    page_template = "console/with_chain.html"
     change_list_template = "console/policies.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RoutePolicy]:
@@ -138,9 +137,6 @@ class RoutePolicyAdmin(PlainPage):
     def models(self, row: RoutePolicy) -> str:
         lines = sorted(row.lines.all(), key=lambda line: line.position)
         return ", ".join(str(line.model) for line in lines) or "none: nothing is allowed"
-
-    def page_context(self, request: HttpRequest, row: RoutePolicy) -> dict[str, Any]:
-        return {"chain": read_chain(row, subject=row.audit_subject)}
 
     def dry_run_view(self, request: HttpRequest) -> HttpResponse:
         """Which model would such a call get now, and of every other one why not?"""

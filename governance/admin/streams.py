@@ -15,8 +15,7 @@ from django.utils.safestring import SafeString
 from governance import relay
 from governance.console import registry, wording
 from governance.console.acts import Act, add_act
-from governance.console.chains import read_chain
-from governance.console.pages import PlainPage
+from governance.console.pages import ChainedPage, PlainPage
 from governance.console.registry import INBOX_COUNT_MAX, InboxKind, Section, Waiting
 from governance.errors import NotFound
 from governance.models import Fact, FactSink, StreamHold
@@ -126,15 +125,11 @@ class StreamHoldAdmin(PlainPage):
 
 
 @admin.register(FactSink)
-class FactSinkAdmin(PlainPage):
+class FactSinkAdmin(ChainedPage):
     """A place that facts are relayed to, with what was parked and released there."""
 
     list_display = ("name",)
     page_fields = ("name",)
-    page_template = "console/with_chain.html"
-
-    def page_context(self, request: HttpRequest, row: FactSink) -> dict[str, Any]:
-        return {"chain": read_chain(row, subject=row.audit_subject)}
 
 
 def name_subjects(holds: list[Any]) -> None:

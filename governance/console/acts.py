@@ -39,6 +39,11 @@ SELECTION_VALID_SECONDS = 3600
 SLICE_SECONDS = 2.0
 #: A run that began this long ago is nobody's whose request still works on it.
 ABANDONED_AFTER_SECONDS = 10
+#: What the answers to a question of yes or no mean.
+SAID = {"yes": True, "no": False}
+YES_OR_NO = tuple((word, word) for word in SAID)
+#: A question that may be left as it is.
+TRISTATE = (("", "as it is"), *YES_OR_NO)
 #: The key of an act that makes a row.
 NEW = "new"
 SELECTION_SALT = "fencepost.console.selection"
@@ -153,6 +158,11 @@ def thaw(token: str, *, model: str, user_id: int) -> Selection:
     if value["m"] != model or value["u"] != user_id:
         raise SelectionInvalid("The page belongs to somebody else. Select the rows again.")
     return Selection(UUID(value["r"]), model, tuple(value["k"]), user_id, value.get("v", {}))
+
+
+def meant(asked: dict[str, Any], *questions: str) -> dict[str, Any]:
+    """Return the answers with what those to the questions of yes or no mean."""
+    return asked | {name: SAID[asked[name]] for name in questions if name in asked}
 
 
 def actor_of(user: Any) -> str:

@@ -10,6 +10,7 @@ from django.utils.html import format_html
 
 from governance.console import wording
 from governance.console.admins import OperatorAdmin
+from governance.console.chains import read_chain
 
 
 class PlainPage(OperatorAdmin):
@@ -59,3 +60,12 @@ class PlainPage(OperatorAdmin):
         if isinstance(value, dict | list):
             return format_html("<pre>{}</pre>", wording.pretty(value))
         return "-" if value in (None, "") else value
+
+
+class ChainedPage(PlainPage):
+    """A plain page of what has an audit chain of its own, with that chain below it."""
+
+    page_template = "console/with_chain.html"
+
+    def page_context(self, request: HttpRequest, row: Any) -> dict[str, Any]:
+        return {"chain": read_chain(row, subject=row.audit_subject)}

@@ -497,7 +497,7 @@ def _insert(*statements: sql.Statement) -> list[list[sql.Row]]:
         return sql.together(*statements)
     except IntegrityError as error:
         # A rival decided the same request first: asked again, it is answered with that decision.
-        if getattr(error.__cause__, "sqlstate", None) != "23505":
+        if sql.sqlstate(error) != "23505":
             raise
         raise Contention(after_seconds=1) from error
 

@@ -8,7 +8,7 @@ from typing import Any
 from django import forms
 
 from agents.models import Agent
-from governance.console.acts import Act, add_act
+from governance.console.acts import TRISTATE, YES_OR_NO, Act, add_act, meant
 from governance.console.wording import stamp
 from jobs import transitions
 from jobs.models import Execution, Job, LiveAuthorization
@@ -237,9 +237,6 @@ def _unrevoked(grant: LiveAuthorization, actor: str) -> str:
     return "it is revoked already" if grant.revoked_at else ""
 
 
-SAID_CHOICES = (("yes", "yes"), ("no", "no"))
-TRISTATE = (("", "as it is"), *SAID_CHOICES)
-SAID = {"yes": True, "no": False}
 COUNT: dict[str, Any] = {"required": False, "min_value": 1, "max_value": kinds.ATTEMPTS_MAX}
 SECONDS: dict[str, Any] = {"required": False, "min_value": 0}
 
@@ -301,10 +298,10 @@ class NewTypeForm(TypeForm):
     name = forms.CharField(max_length=60, help_text="a-z, 0-9, _ and -; it never changes.")
     agent = forms.ChoiceField(choices=lambda: _agents(), help_text="Who does it.")
     uses_model = forms.ChoiceField(
-        choices=SAID_CHOICES, help_text="Whether an execution needs a reservation.", initial="no"
+        choices=YES_OR_NO, help_text="Whether an execution needs a reservation.", initial="no"
     )
     enabled = forms.ChoiceField(
-        choices=SAID_CHOICES, help_text="Whether tasks of this type are taken.", initial="yes"
+        choices=YES_OR_NO, help_text="Whether tasks of this type are taken.", initial="yes"
     )
     field_order = ("name", "agent")
 
@@ -316,10 +313,7 @@ class NewSourceForm(forms.Form):
 
 
 def _type_settings(asked: dict[str, Any]) -> kinds.TypeSettings:
-    for name in ("uses_model", "enabled"):
-        if name in asked:
-            asked[name] = SAID[asked[name]]
-    return kinds.TypeSettings(**asked)
+    return kinds.TypeSettings(**meant(asked, "uses_model", "enabled"))
 
 
 def _add_type(*, key: str, actor: str, reason: str, name: str, **asked: Any) -> str:

@@ -19,10 +19,9 @@ from governance.console.registry import (
 from governance.console.wording import stamp
 from governance.models import Pulse
 from jobs.models import Approval, Escalation, Job
-from jobs.waiting import count_waiting, unresolved, waiting
+from jobs.waiting import SWEEPER, count_waiting, unresolved, waiting
 
 State = Job.State
-SWEEPER = "sweeper"
 SHOWN = (
     "task_id", "state", "state_since", "risk_tier", "attempt", "max_attempts", "submitted_by",
     "asked_again_by", "task__title", "agent__name", "job_type__name",

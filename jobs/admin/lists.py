@@ -24,9 +24,8 @@ from agents.models import Agent
 from governance import objects
 from governance.console import acts, registry, wording
 from governance.console.admins import OperatorAdmin
-from governance.console.chains import read_chain
 from governance.console.lists import MATCHES_MAX, Since
-from governance.console.pages import PlainPage
+from governance.console.pages import ChainedPage, PlainPage
 from governance.console.payloads import shown
 from governance.console.registry import now_of
 from governance.console.wording import said
@@ -472,7 +471,7 @@ class ReflectionAdmin(OfJobs):
 
 
 @admin.register(JobType)
-class JobTypeAdmin(PlainPage):
+class JobTypeAdmin(ChainedPage):
     """Kinds of task, and who does them."""
 
     key_field = "name"
@@ -485,23 +484,15 @@ class JobTypeAdmin(PlainPage):
         "max_attempts_ceiling", "lease_seconds", "attempt_timeout_seconds", "backoff_base_seconds",
         "backoff_cap_seconds", "approval_valid_seconds", "enabled",
     )  # fmt: skip
-    page_template = "console/with_chain.html"
-
-    def page_context(self, request: HttpRequest, row: JobType) -> dict[str, Any]:
-        return {"chain": read_chain(row, subject=row.audit_subject)}
 
 
 @admin.register(Source)
-class SourceAdmin(PlainPage):
+class SourceAdmin(ChainedPage):
     """Where tasks come from."""
 
     key_field = "name"
     list_display = ("name", "enabled")
     page_fields = ("name", "enabled")
-    page_template = "console/with_chain.html"
-
-    def page_context(self, request: HttpRequest, row: Source) -> dict[str, Any]:
-        return {"chain": read_chain(row, subject=row.audit_subject)}
 
 
 @admin.register(Skill)

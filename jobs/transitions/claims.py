@@ -108,7 +108,7 @@ def claim(
     if owner and owner != entry.principal.name:
         raise WrongOwner("owner must be the agent of the credential.")
     work = lock([task_id], entry=entry, make_session=True)
-    caller = _caller(work)
+    caller = work.worker
     held = work.get(task_id)
     state = held.job.state
     if state == State.COMPLETED:
@@ -181,8 +181,7 @@ def _meet(work: Work, rows: list[sql.Row]) -> list[Held]:
         held = from_row(row)
         work.held[held.job.task_id] = held
         if approval_expired(work, held):
-            assert work.caller is not None
-            end_approval(work, held, actor=work.caller.actor, reason=EXPIRED_BEFORE_CLAIM)
+            end_approval(work, held, actor=work.worker.actor, reason=EXPIRED_BEFORE_CLAIM)
         else:
             fit.append(held)
     return fit
@@ -208,11 +207,6 @@ def check_admission(caller: Caller) -> None:
         raise AdmissionDraining(current=current)
 
 
-def _caller(work: Work) -> Caller:
-    assert work.caller is not None
-    return work.caller
-
-
 def _already_running(work: Work, held: Held, caller: Caller, runtime: str | None) -> Outcome:
     """Answer a claim of a job that runs: the same session learns that it holds it."""
     lease, attempt = held.lease, held.last_attempt
@@ -224,7 +218,7 @@ def _already_running(work: Work, held: Held, caller: Caller, runtime: str | None
             f"The attempt runs under the runtime {attempt.runtime}.", current=current
         )
     if caller.activated:
-        _read_attempt_before(held)
+        _read_attempts([held], numbers=[held.job.attempt - 1])
         extra = _extra(work, held, _reworks([held]))
         return Outcome("already_running", held.view(), extra=extra)
     # An implicit session is only a name: whoever else uses it must not get the token. From now on
@@ -266,7 +260,7 @@ def _grant(
     work: Work, held: Held, *, lease_seconds: int | None, runtime: str | None, key: UUID | None
 ) -> None:
     """Make the attempt and its lease: attempt and token go up by one, for good."""
-    job, caller = held.job, _caller(work)
+    job, caller = held.job, work.worker
     assert caller.session_pk is not None
     seconds = lease_seconds or held.type.lease_seconds
     timeout = job.attempt_timeout_seconds or held.type.attempt_timeout_seconds
@@ -307,19 +301,15 @@ def _grant(
     )
 
 
-def _read_attempts(again: list[Held]) -> None:
-    """Read the attempts before, for their last progress. Nothing is read on first attempts."""
+def _read_attempts(again: list[Held], numbers: list[int] | None = None) -> None:
+    """Read the attempts before, for their last progress. Nothing is read on first attempts.
+
+    :param numbers: beside the running or last ones.
+    """
     if not again:
         return
-    [rows] = sql.together(read_standing([held.job.task_id for held in again]))
+    [rows] = sql.together(read_standing([held.job.task_id for held in again], numbers))
     stand(again, rows)
-
-
-def _read_attempt_before(held: Held) -> None:
-    """Read the attempt before the running one, for its last progress."""
-    before = held.job.attempt - 1
-    if found := Attempt.objects.filter(job_id=held.job.pk, number=before).first():
-        held.attempts[before] = found
 
 
 def _reworks(granted: list[Held]) -> dict[int, sql.Row]:

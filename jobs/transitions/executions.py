@@ -111,7 +111,7 @@ def route(
     )
     if not routed.replayed:
         _mark_governed(work, held)
-        _note_money(work, held, routed.event(), actor=_actor(work))
+        _note_money(work, held, routed.event(), actor=work.worker.actor)
         work.save()
     return routed.refusal or routed.as_dict()
 
@@ -136,8 +136,8 @@ def permit(
     """
     work, held = _locked_by_session(entry, binding)
     _check_acting(work, held, binding)
-    caller = work.caller
-    assert caller is not None and held.lease is not None and held.last_attempt is not None
+    caller = work.worker
+    assert held.lease is not None and held.last_attempt is not None
     need_revision(held, expected_revision)
     if held.job.paused:
         raise ExecutionPaused()
@@ -248,7 +248,7 @@ def start(
     work.note(
         held,
         action="execution.refused" if refusal else "execution.started",
-        actor=_actor(work),
+        actor=work.worker.actor,
         reason=refusal.detail if refusal else "",
         details={
             "external_request_id": binding.external_request_id,
@@ -355,7 +355,7 @@ def resolve_reservation(
         check_token(work, held, binding.attempt, binding.fencing_token)
         need_active(held)
     said = {"provider_response_id": provider_response_id, "error_code": error_code}
-    actor = _actor(work)
+    actor = work.worker.actor
     if end == "settled":
         resolved = ledger.settle(
             reservation_id=reservation_id, usage=Usage.read(usage), actor=actor, **said
@@ -633,8 +633,7 @@ def _end_lapsed_permit(work: Work, held: Held) -> None:
     :raises PermitSpent: the attempt's execution has been started.
     :raises ExecutionConflict: a permit is still good.
     """
-    caller = work.caller
-    assert caller is not None
+    caller = work.worker
     found = (
         Permit.objects.select_for_update(no_key=True)
         .filter(job_id=held.job.pk, attempt=held.job.attempt, state__in=["issued", "spent"])
@@ -669,8 +668,7 @@ def _known_execution(held: Held, binding: Binding) -> Execution | None:
 
 def _good_permit(work: Work, held: Held, permit_id: UUID, binding: Binding) -> Permit:
     """Return the locked permit if it lets this caller start now."""
-    caller = work.caller
-    assert caller is not None
+    caller = work.worker
     found = (
         Permit.objects.select_for_update(no_key=True)
         .filter(permit_id=permit_id, job_id=held.job.pk)
@@ -733,7 +731,7 @@ def _bind_result(
     work.note(
         held,
         action=f"execution.{content['outcome']}",
-        actor=_actor(work),
+        actor=work.worker.actor,
         details={
             "external_request_id": execution.external_request_id,
             "result_sha256": content["result_sha256"],
@@ -750,7 +748,7 @@ def _keep_evidence(
         work.add(
             ExecutionEvidence(
                 execution=execution,
-                given_by=_actor(work),
+                given_by=work.worker.actor,
                 given_at=work.now,
                 attempt=execution.attempt,
                 fencing_token=execution.fencing_token,
@@ -762,7 +760,7 @@ def _keep_evidence(
         work.note(
             held,
             action="execution.evidence_kept",
-            actor=_actor(work),
+            actor=work.worker.actor,
             details={
                 "external_request_id": execution.external_request_id,
                 "outcome": content["outcome"],
@@ -793,7 +791,7 @@ def _end_first_reservation(
     )
     if not still_open.exists():
         return
-    usage, actor = Usage.read(content["usage"]), _actor(work)
+    usage, actor = Usage.read(content["usage"]), work.worker.actor
     if content["outcome"] == "succeeded":
         resolved = ledger.settle(
             reservation_id=reservation_id,
@@ -898,8 +896,3 @@ def _reconcile_money(
             reason=reason,
         )
         _note_money(work, held, resolved.event(), actor=actor, reason=reason)
-
-
-def _actor(work: Work) -> str:
-    assert work.caller is not None
-    return work.caller.actor

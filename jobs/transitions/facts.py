@@ -43,6 +43,15 @@ class Stated:
     type: str
     data: dict[str, Any]
 
+    @property
+    def told(self) -> dict[str, Any]:
+        """What an audit event says of it: never the data."""
+        return {
+            "fact_id": self.fact_id,
+            "type": self.type,
+            "content_sha256": self.content_sha256,
+        }
+
 
 @sql.move
 def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) -> dict[str, Any]:
@@ -103,12 +112,7 @@ def _state_of_job(
         check_token(work, held, subject.attempt, subject.fencing_token)
     fact = _fact(principal, stated, stream=job.audit_subject, at=work.now)
     fact.relayed = current
-    details = {
-        "fact_id": stated.fact_id,
-        "type": stated.type,
-        "content_sha256": stated.content_sha256,
-        "attempt": subject.attempt,
-    }
+    details = stated.told | {"attempt": subject.attempt}
     action = "fact.stated" if current else "fact.kept"
     work.tell(held, fact, action=action, actor=principal, details=details)
     work.save()
@@ -125,11 +129,7 @@ def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> dict[str, 
         action="fact.stated",
         actor=principal,
         at=fact.recorded_at,
-        details={
-            "fact_id": stated.fact_id,
-            "type": stated.type,
-            "content_sha256": stated.content_sha256,
-        },
+        details=stated.told,
     )
     return _receipt(fact)
 

@@ -59,8 +59,7 @@ def need_lease(work: Work, held: Held) -> None:
     """
     if held.lease is None or held.lease.expires_at <= work.now:
         raise LeaseExpired()
-    assert work.caller is not None
-    if work.caller.activated and held.lease.session_id != work.caller.session_pk:
+    if work.worker.activated and held.lease.session_id != work.worker.session_pk:
         raise LeaseHeldByAnother()
 
 

@@ -76,12 +76,12 @@ def register_job_type(*, name: str, settings: TypeSettings, actor: str, reason: 
     if settings.agent is None:
         raise _invalid(FieldFault("/agent", "Say which agent does this kind of task."))
     kind = JobType(name=name, agent=_agent(settings.agent))
-    if not JobType.objects.filter(name=name).exists():
-        told = _set(kind, settings)
-        kind.save(force_insert=True)
-        _record(kind, "job_type.registered", actor, reason, before=None, after=told)
-        return kind
-    raise InvalidTransition(f"There is a job type {name} already.")
+    if JobType.objects.filter(name=name).exists():
+        raise InvalidTransition(f"There is a job type {name} already.")
+    told = _set(kind, settings)
+    kind.save(force_insert=True)
+    _record(kind, "job_type.registered", actor, reason, before=None, after=told)
+    return kind
 
 
 @transaction.atomic

@@ -43,7 +43,7 @@ def complete(*, entry: Entry, completions: list[dict[str, Any]]) -> list[Outcome
             held,
             State.REVIEW_REQUIRED if reviewed else State.COMPLETED,
             action="job.delivered" if reviewed else "job.completed",
-            actor=_actor(work),
+            actor=work.worker.actor,
             details={"outcome_sha256": _sha(asked)},
         )
 
@@ -85,7 +85,7 @@ def fail(
         after_lost_attempt(
             work,
             held,
-            actor=_actor(work),
+            actor=work.worker.actor,
             reason=error_message,
             retryable=retryable,
             details=details,
@@ -113,12 +113,12 @@ def escalate(
 
     def one(work: Work, held: Held, asked: dict[str, Any]) -> None:
         work.end_attempt(held, Attempt.Outcome.ESCALATED)
-        open_escalation(work, held, raised_by=_actor(work), reason=reason, notify_to=notify_to)
+        open_escalation(work, held, raised_by=work.worker.actor, reason=reason, notify_to=notify_to)
         work.move(
             held,
             State.ESCALATED,
             action="job.escalated",
-            actor=_actor(work),
+            actor=work.worker.actor,
             reason=reason,
             details={"notify_to": notify_to},
         )
@@ -254,8 +254,3 @@ def _one(
 
 def _delivers(asked: dict[str, Any]) -> bool:
     return asked.get("result") is not None or bool(asked.get("result_pointer"))
-
-
-def _actor(work: Work) -> str:
-    assert work.caller is not None
-    return work.caller.actor

@@ -54,7 +54,6 @@ def reflect(
     if attempt is None or fencing_token is None:
         attempt, fencing_token = implied_attempt(work, held)
     check_token(work, held, attempt, fencing_token)
-    assert work.caller is not None
     number = sequence_number or held.job.reflection_count + 1
     held.job.reflection_count = max(held.job.reflection_count, number)
     given = {name: content[name] for name in FIELDS if content.get(name) is not None}
@@ -63,7 +62,7 @@ def reflect(
             job_id=held.job.pk,
             number=number,
             attempt=attempt,
-            agent_id=work.caller.agent_id,
+            agent_id=work.worker.agent_id,
             content_sha256=sha,
             created_at=work.now,
             **given,
@@ -72,7 +71,7 @@ def reflect(
     work.note(
         held,
         action="job.reflected",
-        actor=work.caller.actor,
+        actor=work.worker.actor,
         details={"sequence_number": number, "content_sha256": sha},
     )
     work.save()

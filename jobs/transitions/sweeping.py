@@ -174,8 +174,7 @@ def _raise_if_away(error: Exception) -> None:
 
 
 def _is_contention(error: Exception) -> bool:
-    sqlstate = getattr(error.__cause__, "sqlstate", None)
-    return isinstance(error, OperationalError) and sqlstate in RETRIED_STATES
+    return isinstance(error, OperationalError) and sql.sqlstate(error) in RETRIED_STATES
 
 
 @transaction.atomic

@@ -62,7 +62,6 @@ def grant_upload(
     need_active(held)
     need_lease(work, held)
     _check_room(work, held)
-    assert work.caller is not None
     key = objects.object_key(
         job_id=str(held.job.job_id), fencing_token=fencing_token, sha256=announced.sha256
     )
@@ -89,7 +88,7 @@ def grant_upload(
     work.note(
         held,
         action="upload.granted",
-        actor=work.caller.actor,
+        actor=work.worker.actor,
         details={"upload_id": str(upload.upload_id), "name": upload.name, "sha256": upload.sha256},
     )
     work.save()
@@ -171,13 +170,12 @@ def complete_upload(
     ).first()
     if rival is not None:
         raise ArtifactExists(current={"artifact_id": str(rival.artifact_id)})
-    assert work.caller is not None
     upload.artifact_id = uuid7()
     upload.state, upload.stored_at = Upload.State.STORED, work.now
     fact_id = work.note(
         held,
         action="artifact.uploaded",
-        actor=work.caller.actor,
+        actor=work.worker.actor,
         details={
             "artifact_id": str(upload.artifact_id),
             "name": upload.name,

@@ -181,6 +181,12 @@ class Work:
         self._fresh: list[Any] = []
         self._statements: list[sql.Statement] = []
 
+    @property
+    def worker(self) -> Caller:
+        """The caller of a worker's write, which was admitted before anything was locked."""
+        assert self.caller is not None
+        return self.caller
+
     def get(self, task_id: str) -> Held:
         """Return the locked job of `task_id`.
 

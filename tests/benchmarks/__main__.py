@@ -28,6 +28,7 @@ from typing import Any
 from uuid_utils.compat import uuid7
 
 from governance import embedded
+from tests.benchmarks import throwaway_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 50
@@ -140,11 +141,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=15.0, help="of each measurement")
     parser.add_argument("--clients", type=int, default=16)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
-        # The server's unprivileged account has to pass through it.
-        os.chmod(folder, 0o711)
-        with Installation(folder) as service:
-            print(json.dumps(measure(service, asked.seconds, asked.clients), indent=2))
+    with throwaway_folder() as folder, Installation(folder) as service:
+        print(json.dumps(measure(service, asked.seconds, asked.clients), indent=2))
 
 
 def measure(service: Installation, seconds: float, clients: int) -> dict[str, Any]:

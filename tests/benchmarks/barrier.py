@@ -19,7 +19,6 @@ import multiprocessing
 import os
 import statistics
 import sys
-import tempfile
 import threading
 import time
 from multiprocessing.synchronize import Event
@@ -28,6 +27,7 @@ from typing import Any
 import psycopg
 from uuid_utils.compat import uuid7
 
+from tests.benchmarks import throwaway_folder
 from tests.benchmarks.__main__ import Api, Installation, envelope
 
 AGENT = "openclaw"
@@ -46,11 +46,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=100, help="closes that are measured")
     parser.add_argument("--claimers", type=int, default=64)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
-        # The server's unprivileged account has to pass through it.
-        os.chmod(folder, 0o711)
-        with Installation(folder) as service:
-            found = measure(service, asked.rounds, asked.claimers)
+    with throwaway_folder() as folder, Installation(folder) as service:
+        found = measure(service, asked.rounds, asked.claimers)
     print(json.dumps(found, indent=2))
     return 0 if found["claims_behind_a_close"] == 0 else 1
 

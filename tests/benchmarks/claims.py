@@ -14,12 +14,11 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
 
-from governance import embedded
+from tests.benchmarks import throwaway_server
 
 AGENT, TASK_TYPE = "openclaw", "classification"
 ROUNDS = 300
@@ -52,16 +51,8 @@ def main() -> int:
     os.environ["DJANGO_SETTINGS_MODULE"] = "governance.settings"
     os.environ["FENCEPOST_LOG_LEVEL"] = "ERROR"
     os.environ.pop("DATABASE_URL", None)
-    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
-        # The server's unprivileged account has to pass through it.
-        os.chmod(folder, 0o711)
-        os.environ["FENCEPOST_DATA"] = f"{folder}/data"
-        server = embedded.provide()
-        try:
-            found = measure(asked)
-        finally:
-            if server is not None:
-                server.release()
+    with throwaway_server():
+        found = measure(asked)
     print(json.dumps(found, indent=2))
     return 1 if found["faults"] else 0
 

@@ -14,11 +14,10 @@ import json
 import os
 import statistics
 import sys
-import tempfile
 import time
 from typing import Any
 
-from governance import embedded
+from tests.benchmarks import throwaway_server
 
 ROUNDS = 7
 MEDIAN_MS_MAX = 300
@@ -38,15 +37,8 @@ def main() -> None:
     os.environ.setdefault("FENCEPOST_LOG_LEVEL", "ERROR")
     if "DATABASE_URL" in os.environ:
         sys.exit(measure(asked))
-    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
-        os.chmod(folder, 0o711)
-        os.environ["FENCEPOST_DATA"] = f"{folder}/data"
-        server = embedded.provide()
-        try:
-            status = measure(asked)
-        finally:
-            if server is not None:
-                server.release()
+    with throwaway_server():
+        status = measure(asked)
     sys.exit(status)
 
 

@@ -1,5 +1,6 @@
 """The jobs at work that the tests of this folder start from."""
 
+from tests.jobs.governed import governed  # noqa: F401
 from tests.work import (  # noqa: F401
     claim,
     delivered,

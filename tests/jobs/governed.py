@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from agents.entry import Entry
 from agents.models import Session
 from agents.principals import Principal
@@ -168,3 +170,11 @@ class Governed:
 def use_a_model(job_type: str) -> None:
     """Let jobs of a type need a reservation for their permits."""
     JobType.objects.filter(name=job_type).update(uses_model=True)
+
+
+@pytest.fixture
+def governed(hermes: Principal) -> Governed:
+    """Hermes' side of executions, with a priced model for a kind of task that uses one."""
+    price_a_model()
+    use_a_model("content_prep")
+    return Governed(hermes)

@@ -10,20 +10,12 @@ from uuid import uuid4
 import pytest
 from django.urls import reverse
 
-from agents.principals import Principal
 from governance import clock, objects
 from governance.models import BulkItem, Reservation, RouteDecision
 from jobs.models import Execution, Job, Lease, LiveAuthorization, Reconciliation, Upload
 from jobs.transitions.sweeping import end_if_due
 from tests.console import confirm
-from tests.jobs.governed import Governed, price_a_model, use_a_model
-
-
-@pytest.fixture
-def governed(hermes: Principal) -> Governed:
-    price_a_model()
-    use_a_model("content_prep")
-    return Governed(hermes)
+from tests.jobs.governed import Governed
 
 
 @pytest.fixture

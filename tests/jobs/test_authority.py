@@ -22,16 +22,9 @@ from jobs import transitions
 from jobs.models import Execution, Job, Lease, Permit, Upload
 from jobs.transitions import executions, facts, uploads
 from jobs.transitions.sweeping import end_if_due
-from tests.jobs.governed import TEST, Governed, price_a_model, use_a_model
+from tests.jobs.governed import TEST, Governed
 
 MakeJob = Callable[..., Job]
-
-
-@pytest.fixture
-def governed(hermes: Principal) -> Governed:
-    price_a_model()
-    use_a_model("content_prep")
-    return Governed(hermes)
 
 
 @pytest.fixture

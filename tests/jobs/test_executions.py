@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 import pytest
 from django.db import DatabaseError, transaction
 
-from agents.principals import Principal
 from agents.transitions import epochs
 from governance import clock, errors, ledger
 from governance.models import AuditEvent
@@ -28,17 +27,10 @@ from jobs.models import (
 )
 from jobs.transitions import executions
 from jobs.transitions.sweeping import end_if_due
-from tests.jobs.governed import TEST, Governed, price_a_model, use_a_model
+from tests.jobs.governed import TEST, Governed
 from tests.work import pass_attempt_deadline, pass_time
 
 MakeJob = Callable[..., Job]
-
-
-@pytest.fixture
-def governed(hermes: Principal) -> Governed:
-    price_a_model()
-    use_a_model("content_prep")
-    return Governed(hermes)
 
 
 def expire(job: Job) -> None:

@@ -107,7 +107,7 @@ MUTANTS = (
     Mutant(
         "holder of the lease",
         GUARDS,
-        "if work.caller.activated and held.lease.session_id != work.caller.session_pk:",
+        "if work.worker.activated and held.lease.session_id != work.worker.session_pk:",
         "if False:",
         ("tests/jobs/test_executions.py", "tests/jobs/test_authority.py"),
     ),

@@ -12,6 +12,7 @@ from django.db import connection, connections, transaction
 
 from jobs import wakeups
 from jobs.transitions import work
+from tests.jobs.governed import governed  # noqa: F401
 from tests.work import (  # noqa: F401
     claim,
     delivered,

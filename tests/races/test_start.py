@@ -8,26 +8,18 @@ from typing import Any
 import pytest
 from django.db import IntegrityError
 
-from agents.principals import Principal
 from governance.errors import ExecutionConflict, PermitSpent, StaleFencingToken
 from governance.models.money import Reservation, Resolution
 from jobs import transitions
 from jobs.models import Execution, Job, Permit
 from tests.evidence import actions
-from tests.jobs.governed import Governed, price_a_model, use_a_model
+from tests.jobs.governed import Governed
 from tests.work import expire_lease
 from tests.world import TEST
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 MakeJob = Callable[..., Job]
-
-
-@pytest.fixture
-def governed(hermes: Principal) -> Governed:
-    price_a_model()
-    use_a_model("content_prep")
-    return Governed(hermes)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from governance import pulse, retention, sealing
 from governance.console import activity, acts
 from jobs import metrics, transitions
 from jobs.models import Attempt
+from jobs.waiting import SWEEPER
 
 log = structlog.get_logger(__name__)
 
@@ -138,7 +139,7 @@ class Command(BaseCommand):
             if report.found < limit or not (report.total or report.failed):
                 break
         pulse.beat(
-            "sweeper",
+            SWEEPER,
             ended=sum(ended.values()),
             failures=self.failures.told(),
             chores=sorted(self.broken),
