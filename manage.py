@@ -12,7 +12,7 @@ def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - this is who says so
         sys.exit(f"Fencepost needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "governance.settings")
-    from governance import embedded
+    from governance.local import embedded
 
     server = None
     try:

@@ -6,7 +6,8 @@ class AgentsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from agents import console  # noqa: F401 - its pages register themselves
         from agents.metrics import gauges
-        from governance import metrics
+        from governance.web import metrics
 
         metrics.register(gauges)

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 from agents.entry import AGENT_LOCK
 from agents.models import Agent
-from governance import sql
-from governance.errors import NotFound
+from governance.core import sql
+from governance.core.errors import NotFound
 
 LOCK_EXCLUSIVE = "SELECT pg_advisory_xact_lock(%s, %s)"
 
@@ -31,6 +31,6 @@ def hold(names: Iterable[str] | None = None) -> list[Agent]:
     if asked is not None and len(keys) != len(asked):
         raise NotFound("There is no such agent.")
     if keys:
-        sql.together(*(sql.Statement(LOCK_EXCLUSIVE, (AGENT_LOCK, key)) for key in keys))
+        sql.pipeline(*(sql.Statement(LOCK_EXCLUSIVE, (AGENT_LOCK, key)) for key in keys))
     rows = Agent.objects.select_for_update(no_key=True, of=("self",))
     return list(rows.filter(pk__in=keys).order_by("pk"))

@@ -8,7 +8,7 @@ from django.db import transaction
 from agents.models import Fleet, RiskTier
 from agents.permissions import GROUPS, VERBS
 from agents.transitions.principals import register_agent
-from governance import audit, clock
+from governance.core import audit, clock
 
 ACTOR = "system:bootstrap"
 REASON = "Part of every installation."

@@ -17,8 +17,8 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from agents.principals import Principal
-from governance import sql
-from governance.errors import (
+from governance.core import sql
+from governance.core.errors import (
     DispatcherEpochStale,
     PermissionDenied,
     RateLimited,
@@ -145,15 +145,15 @@ def enter(
         {"agent_id": agent_id, "session": entry.session_id or entry.worker_id},
     )
     lock = sql.Statement(LOCK_SHARED, (AGENT_LOCK, agent_id))
-    _, [row], *rest = sql.together(lock, read, *also)
+    _, [row], *rest = sql.pipeline(lock, read, *also)
     if make_session and row["session_pk"] is None and entry.session_id is None:
-        _, [row] = sql.together(add_implicit(agent_id=agent_id, worker_id=entry.worker_id), read)
+        _, [row] = sql.pipeline(add_implicit(agent_id=agent_id, worker_id=entry.worker_id), read)
         if row["session_pk"] is None:
             raise too_many_names()
     _check(entry, row)
     if make_session and row["seen_due"] and row["session_pk"] is not None:
         seen = {"session": row["session_pk"], "runtime": row["runtime"] or ""}
-        sql.together(sql.Statement(NOTE_PRESENCE, seen))
+        sql.pipeline(sql.Statement(NOTE_PRESENCE, seen))
     return _caller(entry, row), rest
 
 

@@ -10,7 +10,7 @@ from django.db.models import Max, Q
 
 from agents import workload
 from agents.models import Agent, MaintenanceInhibit, Presence
-from governance import clock
+from governance.core import clock
 
 HEALTHY, DEGRADED, INHIBITED = "healthy", "degraded", "inhibited"
 FRESH, LATE, STALE, NEVER = "fresh", "late", "stale", "never"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from agents import guard
-from governance import metrics
+from governance.web import metrics
 
 STATES = (guard.HEALTHY, guard.DEGRADED, guard.INHIBITED)
 

@@ -11,7 +11,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from agents.permissions import VERBS
-from governance.models.audit import ChainHead
+from governance.core.models import ChainHead
 
 RISK_TIERS = ("low", "medium", "high")
 #: How an operator names a runtime.

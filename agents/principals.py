@@ -8,8 +8,8 @@ from typing import Any
 from django.utils.crypto import get_random_string
 from rest_framework_api_key.crypto import KeyGenerator
 
-from governance import sql
-from governance.errors import ClientCertificateMismatch, PermissionDenied, Unauthenticated
+from governance.core import sql
+from governance.core.errors import ClientCertificateMismatch, PermissionDenied, Unauthenticated
 
 #: Marks our tokens for secret scanners.
 TOKEN_MARK = "fp_"
@@ -108,7 +108,7 @@ def identify(*, token: str, certificate_sha256: str = "") -> Principal:
     if row["enabled"] is False:
         raise PermissionDenied("This agent is disabled.")
     if row["touch_due"]:
-        sql.together(sql.Statement(TOUCH, {"id": row["id"]}))
+        sql.pipeline(sql.Statement(TOUCH, {"id": row["id"]}))
     is_agent = row["agent_id"] is not None
     return Principal(
         kind="agent" if is_agent else "submitter",
@@ -122,5 +122,5 @@ def identify(*, token: str, certificate_sha256: str = "") -> Principal:
 
 
 def _find(prefix: str) -> dict[str, Any] | None:
-    [rows] = sql.together(sql.Statement(FIND, {"prefix": prefix, "grain": LAST_USED_GRAIN_SECONDS}))
+    [rows] = sql.pipeline(sql.Statement(FIND, {"prefix": prefix, "grain": LAST_USED_GRAIN_SECONDS}))
     return rows[0] if rows else None

@@ -8,16 +8,23 @@ from typing import Any
 from agents import guard, workload
 from agents.models import Agent, Fleet, MaintenanceInhibit, Session
 from agents.principals import Principal
-from agents.transitions.sessions import heartbeat_interval_seconds
-from governance import clock
-from governance.errors import NotFound, PermissionDenied
+from governance.core import clock
+from governance.core.errors import NotFound, PermissionDenied
 
 SESSIONS_MAX = 100
+#: An agent counts as late when it was silent for three of these.
+BEATS_PER_FRESH = 3
+BEAT_SECONDS_MIN = 1
 
 
 def instant(at: datetime | None) -> str | None:
     """Return an instant as RFC 3339 in UTC."""
     return at.isoformat().replace("+00:00", "Z") if at else None
+
+
+def heartbeat_interval_seconds(agent: Agent) -> int:
+    """Return how often a process of the agent should say that it lives."""
+    return max(BEAT_SECONDS_MIN, agent.fresh_seconds // BEATS_PER_FRESH)
 
 
 def visible_agent(*, principal: Principal, agent: str) -> Agent:

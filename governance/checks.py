@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError
 
-from governance import public
+from governance.web import public
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "testserver"}
 

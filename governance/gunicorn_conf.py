@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from governance import embedded
+from governance.local import embedded
 
 PROCESSES_MAX = 8
 #: Of the embedded server's 200, some are for the sweeper, the relay and for people.
@@ -88,7 +88,7 @@ def post_worker_init(worker: Any) -> None:
     """Let gunicorn's own refusals, of what is no HTTP or too long, look like all others."""
     from gunicorn import util
 
-    from governance.unread_bodies import write_problem
+    from governance.web.unread_bodies import write_problem
 
     util.write_error = write_problem
 

@@ -22,7 +22,7 @@ import structlog
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from governance import embedded, keys
+from governance.local import embedded, keys
 
 env = environ.Env()
 
@@ -97,9 +97,9 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    "governance.metrics.RequestMetrics",
-    "governance.middleware.RequestIdentity",
-    "governance.middleware.ApiProblems",
+    "governance.web.metrics.RequestMetrics",
+    "governance.web.middleware.RequestIdentity",
+    "governance.web.middleware.ApiProblems",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -112,7 +112,7 @@ MIDDLEWARE = [
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
     "axes.middleware.AxesMiddleware",
-    "governance.middleware.SeenCharacters",
+    "governance.web.middleware.SeenCharacters",
 ]
 
 ROOT_URLCONF = "governance.urls"
@@ -178,7 +178,7 @@ AXES_FAILURE_LIMIT = 5
 AXES_COOLOFF_TIME = 0.25  # hours
 #: A name is locked for the address that failed, so that nobody locks others out from afar.
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_CLIENT_IP_CALLABLE = "governance.middleware.client_address"
+AXES_CLIENT_IP_CALLABLE = "governance.web.middleware.client_address"
 AXES_RESET_ON_SUCCESS = True
 AXES_LOCKOUT_TEMPLATE = "console/locked.html"
 AXES_ENABLE_ACCESS_FAILURE_LOG = False
@@ -236,7 +236,7 @@ if TOTP == "required":
     MIDDLEWARE += ["governance.console.second_factor.SecondFactorRequired"]
 if OIDC_ISSUER:
     INSTALLED_APPS += ["allauth.socialaccount", "allauth.socialaccount.providers.openid_connect"]
-    SOCIALACCOUNT_ADAPTER = "agents.issuer.IssuerAdapter"
+    SOCIALACCOUNT_ADAPTER = "agents.console.issuer.IssuerAdapter"
     SOCIALACCOUNT_PROVIDERS = {
         "openid_connect": {
             "OAUTH_PKCE_ENABLED": True,
@@ -263,7 +263,7 @@ if OIDC_ISSUER:
 REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_AUTHENTICATION_CLASSES": ["agents.authentication.BearerToken"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["agents.web.authentication.BearerToken"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "UNAUTHENTICATED_USER": None,
 }

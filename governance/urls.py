@@ -7,10 +7,10 @@ from django.views.generic import RedirectView
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", RedirectView.as_view(pattern_name="admin:index")),
-    path("", include("governance.api_urls")),
-    path("v1/", include("agents.urls")),
-    path("v1/", include("jobs.urls")),
-    path("objects/", include("jobs.object_urls")),
+    path("", include("governance.web.urls")),
+    path("v1/", include("agents.web.urls")),
+    path("v1/", include("jobs.web.urls")),
+    path("objects/", include("jobs.web.object_urls")),
     path("admin/", admin.site.urls),
 ]
 if settings.ALLAUTH:

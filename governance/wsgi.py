@@ -5,8 +5,8 @@ import os
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 
-from governance.client_certificates import ClientCertificates
-from governance.unread_bodies import UnreadBodies
+from governance.web.client_certificates import ClientCertificates
+from governance.web.unread_bodies import UnreadBodies
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "governance.settings")
 application = UnreadBodies(

@@ -7,7 +7,8 @@ class JobsConfig(AppConfig):
 
     def ready(self) -> None:
         from agents import workload
-        from governance import metrics
+        from governance.web import metrics
+        from jobs import console  # noqa: F401 - its pages register themselves
         from jobs.metrics import gauges
         from jobs.workload import JobsWorkload
 

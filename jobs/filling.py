@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from django.db import connection, transaction
 
 from agents.models import Agent, Fleet, Session
-from governance import clock
+from governance.core import clock
 from jobs.models import Job, JobType
 
 #: The beginning of every task id that is made here.

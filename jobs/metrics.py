@@ -9,7 +9,7 @@ from django.db import connection
 from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from governance import metrics
+from governance.web import metrics
 from jobs.waiting import SWEEPER
 
 CLAIMS = Counter("fencepost_claims", "Leases granted.", ["agent"])

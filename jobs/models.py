@@ -12,8 +12,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from agents.models import RISK_TIERS, Agent, RiskTier, Session
-from governance.characters import UNSEEN
-from governance.models.audit import ChainHead
+from governance.core.characters import UNSEEN
+from governance.core.models import ChainHead
 
 
 class JobType(ChainHead):

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agents.principals import Principal
-from governance import sql
-from governance.errors import NotFound, WrongOwner
+from governance.core import sql
+from governance.core.errors import NotFound, WrongOwner
 from jobs.models import Attempt, Job, Lease, Priority, Task
 
 #: A lease is renewed this many times before it would expire, at most every 60 s.
@@ -91,7 +91,7 @@ def read_job(*, principal: Principal, task_id: str) -> tuple[Job, dict[str, Any]
     :raises WrongOwner: an agent asks for another agent's job.
     :raises NotFound: there is none, or it is not the submitter's: the same answer for both.
     """
-    [rows] = sql.together(sql.Statement(_GET + "WHERE j.task_id = %s", (task_id,)))
+    [rows] = sql.pipeline(sql.Statement(_GET + "WHERE j.task_id = %s", (task_id,)))
     if not rows:
         raise NotFound("There is no job of that task_id.")
     [row] = rows
@@ -105,7 +105,7 @@ def read_job(*, principal: Principal, task_id: str) -> tuple[Job, dict[str, Any]
 
 def views_of(*, job_pks: list[int]) -> dict[int, dict[str, Any]]:
     """Return the API shapes of jobs by primary key, in one query."""
-    [rows] = sql.together(sql.among(_GET + "WHERE j.id = ANY(%s::bigint[])", job_pks))
+    [rows] = sql.pipeline(sql.any_of(_GET + "WHERE j.id = ANY(%s::bigint[])", job_pks))
     return {row["j_id"]: _view(row, sql.build(Job, row, "j")) for row in rows}
 
 

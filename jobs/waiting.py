@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
-from governance import sql
+from governance.core import sql
 from jobs.models import Execution, Job, Reconciliation
 
 #: A queue is counted no further than this; how old its oldest job is, is exact nevertheless.
@@ -78,7 +78,7 @@ class Queue:
 
 def queues() -> list[Queue]:
     """Return the queue of every agent, in one statement that never counts far."""
-    [rows] = sql.together(sql.Statement(READ_QUEUES, {"limit": DEPTH_MAX + 1}))
+    [rows] = sql.pipeline(sql.Statement(READ_QUEUES, {"limit": DEPTH_MAX + 1}))
     return [
         Queue(
             agent_id=row["id"],
@@ -118,7 +118,7 @@ def count_waiting(*, up_to: int) -> dict[str, int]:
 
     `unswept` is what the sweeper failed at in its last round; absent before its first.
     """
-    [rows] = sql.together(sql.Statement(COUNT_WAITING, {"limit": up_to, "sweeper": SWEEPER}))
+    [rows] = sql.pipeline(sql.Statement(COUNT_WAITING, {"limit": up_to, "sweeper": SWEEPER}))
     return {row["state"]: row["waiting"] for row in rows}
 
 

@@ -14,7 +14,7 @@ import pytest
 from django.conf import settings
 from django.db import connection, connections
 
-from governance import embedded
+from governance.local import embedded
 from jobs import wakeups
 from tests.console import as_  # noqa: F401
 from tests.world import (  # noqa: F401

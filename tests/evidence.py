@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from governance.errors import DomainError
-from governance.models import AuditEvent, Fact
+from governance.core.errors import DomainError
+from governance.core.models import AuditEvent, Fact
 from jobs.models import (
     Approval,
     Attempt,

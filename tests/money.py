@@ -13,8 +13,9 @@ from uuid import UUID
 from django.db import connections
 from uuid_utils.compat import uuid7
 
-from governance import catalogue, digests, ledger
-from governance.pricing import RateSet
+from governance.core import digests
+from governance.money import catalogue, ledger
+from governance.money.pricing import RateSet
 
 #: How long a call must not have come back for it to count as waiting, and may take after that.
 WAITING_SECONDS, SECONDS = 0.5, 20

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from django.db import connection, transaction
 
-from governance import sql
+from governance.core import sql
 
 READS = ("SELECT", "WITH", "(")
 Sent = tuple[str, Any]
@@ -33,7 +33,7 @@ def sent() -> Iterator[list[Sent]]:
             note(statement.sql, statement.params or None)
         return together(*statements)
 
-    together = sql.together
+    together = sql.pipeline
     with (
         patch.object(sql, "together", through_pipeline),
         connection.execute_wrapper(through_django),

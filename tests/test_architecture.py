@@ -14,17 +14,17 @@ import pytest
 import agents.transitions
 import jobs.transitions
 from agents import entry
-from governance import idempotency, relay, sealing
+from governance.core import idempotency
+from governance.evidence import sealing
+from governance.relay import relay
 from jobs.transitions import facts
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("governance", "agents", "jobs")
 DRAWERS = {"utils", "util", "helpers", "helper", "misc", "common", "constants", "base", "services"}
 CORE = re.compile(
-    r"(agents|jobs)/(models|queries|entry|guard|principals|backoff|executions)\.py$"
-    r"|(agents|jobs)/transitions/|governance/models/"
-    r"|governance/(audit|clock|digests|envelopes|errors|idempotency|ledger|outbox|pulse|relay"
-    r"|retention|sealing|sql)\.py$"
+    r"(agents|jobs)/(models|queries|entry|guard|principals|backoff)\.py$"
+    r"|(agents|jobs)/transitions/|governance/(core|money|evidence|relay(?!/sinks))/"
 )
 
 
@@ -226,4 +226,4 @@ def test_each_kind_of_advisory_lock_has_a_class_of_its_own() -> None:
 def test_the_core_does_not_sleep() -> None:
     found = {path for path, tree in core_modules() for _ in calls(tree, "sleep")}
     # A contended transaction is tried again after a moment.
-    assert found == {"governance/idempotency.py"}
+    assert found == {"governance/core/idempotency.py"}

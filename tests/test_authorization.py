@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from uuid_utils.compat import uuid7
 
-from governance.api import Call, WorkerView
 from governance.urls import urlpatterns
+from governance.web.api import Call, WorkerView
 from tests.client import Api, refused
 
 pytestmark = pytest.mark.django_db

@@ -18,7 +18,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from uuid_utils.compat import uuid7
 
-from governance.reference import api_description
+from governance.web.reference import api_description
 from governance.wsgi import application
 from tests.client import PROBLEM_MEMBERS
 

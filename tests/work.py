@@ -13,7 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from agents.entry import Entry
 from agents.models import Fleet, Session
 from agents.principals import Principal
-from governance import clock
+from governance.core import clock
 from jobs import transitions
 from jobs.models import Attempt, Job, JobType, Lease
 

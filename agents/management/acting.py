@@ -7,8 +7,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance import audit
-from governance.errors import DomainError
+from governance.core import audit
+from governance.core.errors import DomainError
 
 
 class ActingCommand(BaseCommand):

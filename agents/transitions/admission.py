@@ -9,13 +9,9 @@ from django.db import transaction
 from agents import barrier, workload
 from agents.models import AdmissionChange, Agent
 from agents.principals import Principal
-from governance import audit, clock
-from governance.errors import (
-    BarrierConflict,
-    GenerationMismatch,
-    PermissionDenied,
-)
-from governance.reasons import required
+from governance.core import audit, clock
+from governance.core.errors import BarrierConflict, GenerationMismatch, PermissionDenied
+from governance.core.reasons import required
 
 SWEEPER = "system:sweeper"
 

@@ -14,9 +14,9 @@ from django.db import transaction
 
 from agents.models import Agent, Credential, Scope, Submitter
 from agents.principals import TOKEN_MARK, keys
-from governance import audit, clock
-from governance.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
-from governance.reasons import required
+from governance.core import audit, clock
+from governance.core.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
+from governance.core.reasons import required
 
 AGENT_SCOPES = frozenset({Scope.WORK, Scope.READ, Scope.ADMIT})
 SUBMITTER_SCOPES = frozenset({Scope.SUBMIT, Scope.READ, Scope.CONTROL, Scope.ADMIT})

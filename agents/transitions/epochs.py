@@ -9,8 +9,8 @@ from django.db import transaction
 
 from agents import barrier
 from agents.models import Fleet
-from governance import audit, clock
-from governance.reasons import required
+from governance.core import audit, clock
+from governance.core.reasons import required
 
 
 @transaction.atomic

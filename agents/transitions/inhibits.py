@@ -8,9 +8,9 @@ from django.db import transaction
 
 from agents import barrier
 from agents.models import Agent, Fleet, MaintenanceInhibit
-from governance import audit, clock
-from governance.errors import FieldFault, InvalidArgument, NotFound
-from governance.reasons import required
+from governance.core import audit, clock
+from governance.core.errors import FieldFault, InvalidArgument, NotFound
+from governance.core.reasons import required
 
 
 @transaction.atomic

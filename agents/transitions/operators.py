@@ -14,9 +14,9 @@ from django.utils.crypto import get_random_string
 
 from agents.models import Fleet
 from agents.permissions import GROUPS
-from governance import audit, clock
-from governance.errors import InvalidTransition, NotFound
-from governance.reasons import required
+from governance.core import audit, clock
+from governance.core.errors import InvalidTransition, NotFound
+from governance.core.reasons import required
 
 PASSWORD_CHARS = 24
 

@@ -10,9 +10,9 @@ from django.db import transaction
 
 from agents.entry import Caller, Entry, add_implicit, enter, too_many_names
 from agents.models import Agent
-from agents.transitions.sessions import heartbeat_interval_seconds
-from governance import sql
-from governance.errors import PermissionDenied
+from agents.queries import heartbeat_interval_seconds
+from governance.core import sql
+from governance.core.errors import PermissionDenied
 
 WORKERS_MAX = 100
 
@@ -63,7 +63,7 @@ def beat(*, entry: Entry, agent: str, runtime: str = "", worker_ids: list[str]) 
         "workers": workers,
         "runtime": runtime,
     }
-    *_, [known] = sql.together(*makes, sql.Statement(BEAT, noted), sql.Statement(KNOWN, noted))
+    *_, [known] = sql.pipeline(*makes, sql.Statement(BEAT, noted), sql.Statement(KNOWN, noted))
     if known["workers"] < len(workers):
         raise too_many_names()
     return _standing(caller, Agent.objects.get(pk=caller.agent_id))

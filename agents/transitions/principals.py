@@ -10,9 +10,9 @@ from django.db import transaction
 
 from agents import barrier
 from agents.models import Agent, RiskTier, Submitter
-from governance import audit, clock
-from governance.errors import FieldFault, InvalidArgument, NotFound
-from governance.reasons import required
+from governance.core import audit, clock
+from governance.core.errors import FieldFault, InvalidArgument, NotFound
+from governance.core.reasons import required
 
 STALE_SECONDS_MAX = 86_400
 #: Names stand in paths, in subjects of the audit trail, and on approval pages.

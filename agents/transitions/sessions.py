@@ -19,20 +19,18 @@ from uuid_utils.compat import uuid7
 from agents import barrier
 from agents.models import Activation, Agent, CellApproval, Credential, Fleet, Presence, Session
 from agents.principals import Principal
-from governance import audit, clock
-from governance.digests import canonical
-from governance.errors import (
+from agents.queries import heartbeat_interval_seconds
+from governance.core import audit, clock
+from governance.core.digests import canonical
+from governance.core.errors import (
     IdempotencyKeyReused,
     InvalidTransition,
     NotFound,
     PermissionDenied,
     SessionSuperseded,
 )
-from governance.reasons import required
+from governance.core.reasons import required
 
-#: An agent counts as late when it was silent for three of these.
-BEATS_PER_FRESH = 3
-BEAT_SECONDS_MIN = 1
 LIVE = (Session.State.CURRENT, Session.State.PENDING)
 
 
@@ -46,11 +44,6 @@ class Boot:
     runtime: str = ""
     capabilities: dict[str, Any] = field(default_factory=dict)
     previous_session_id: UUID | None = None
-
-
-def heartbeat_interval_seconds(agent: Agent) -> int:
-    """Return how often a process of the agent should say that it lives."""
-    return max(BEAT_SECONDS_MIN, agent.fresh_seconds // BEATS_PER_FRESH)
 
 
 @transaction.atomic

@@ -22,9 +22,9 @@ from agents.models import (
 )
 from agents.transitions import inhibits
 from agents.transitions.admission import SWEEPER, set_admission
-from governance import audit, clock
-from governance.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
-from governance.reasons import required
+from governance.core import audit, clock
+from governance.core.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
+from governance.core.reasons import required
 
 Step = RuntimeSwitch.Step
 

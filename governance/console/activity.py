@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 from django.db import connection, transaction
 
-from governance import clock
-from governance.models.console import EventMinute, EventMinuteCursor
+from governance.console.models import EventMinute, EventMinuteCursor
+from governance.core import clock
 
 #: Events this young may still be followed by one of a smaller id that commits later.
 LAG_SECONDS = 20

@@ -22,9 +22,9 @@ from django.core import signing
 from django.db import IntegrityError, transaction
 from uuid_utils.compat import uuid7
 
-from governance import audit, clock
-from governance.errors import DomainError, NotFound, PermissionDenied
-from governance.models.console import BulkItem, BulkRun
+from governance.console.models import BulkItem, BulkRun
+from governance.core import audit, clock
+from governance.core.errors import DomainError, NotFound, PermissionDenied
 
 T = TypeVar("T")
 logger = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ from uuid_utils.compat import uuid7
 
 from governance.console import acts, exports, lists, registry
 from governance.console.acts import Act, Selection
-from governance.models.console import BulkItem, BulkRun, SavedView
+from governance.console.models import BulkItem, BulkRun, SavedView
 
 #: Rows that a confirmation page names one by one.
 NAMED_MAX = 10

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from governance import audit
-from governance.models.audit import GENESIS, AuditEvent, ChainHead
+from governance.core import audit
+from governance.core.models import GENESIS, AuditEvent, ChainHead
 
 #: A page checks and shows no more events than this; `manage.py verify_audit` checks all.
 EVENTS_MAX = 500

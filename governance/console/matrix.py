@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from django.utils.module_loading import import_string
-
 from governance.console import acts
 
 HEAD = """\
@@ -21,9 +19,8 @@ above the table: nobody approves what they asked for themselves.
 """
 
 
-def permissions_markdown() -> str:
-    """Return the table of all acts and the groups that may do them."""
-    groups: Mapping[str, frozenset[str]] = import_string("agents.permissions.GROUPS")
+def permissions_markdown(groups: Mapping[str, frozenset[str]]) -> str:
+    """Return the table of all acts and of the groups, by name, that may do them."""
     names = list(groups)
     lines = [
         HEAD,

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.http import HttpRequest
 
-from governance import clock
+from governance.core import clock
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from django.template.response import TemplateResponse
 from django.urls import NoReverseMatch, URLPattern, URLResolver, path, reverse
 from django.views.decorators.http import require_POST
 
-from governance import clock
 from governance.console import acts, registry
+from governance.console.models import BulkItem, BulkRun
 from governance.console.registry import INBOX_COUNT_MAX
-from governance.models.console import BulkItem, BulkRun
+from governance.core import clock
 
 #: Items of one kind that the inbox shows; the rest follow as these are decided.
 INBOX_ROWS = 50

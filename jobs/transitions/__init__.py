@@ -13,7 +13,7 @@ from jobs.transitions.decisions import (
 )
 from jobs.transitions.executions import reconcile
 from jobs.transitions.intake import intake
-from jobs.transitions.kinds import (
+from jobs.transitions.job_types import (
     TypeSettings,
     configure_job_type,
     configure_source,

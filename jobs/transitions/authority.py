@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from governance import ledger, sql
-from governance.ledger import Resolved
+from governance.core import sql
+from governance.money import ledger
+from governance.money.ledger import Resolved
 from jobs.models import Job
 
 ACTOR = "system:attempt-end"
@@ -26,7 +27,7 @@ def end_authority(*, jobs: Sequence[Job], now: datetime) -> list[Resolved]:
     Called in the transaction that ends the attempts.  The reservation of a started execution is
     in doubt and stays so.
     """
-    sql.together(
+    sql.pipeline(
         sql.Statement(
             REVOKE_PERMITS, (now, [job.pk for job in jobs], [job.attempt for job in jobs])
         )

@@ -7,9 +7,9 @@ from typing import Any
 from uuid import UUID
 
 from agents.entry import Caller, Entry, enter
-from governance import sql
-from governance.clock import READ_CLOCK
-from governance.errors import (
+from governance.core import sql
+from governance.core.clock import READ_CLOCK
+from governance.core.errors import (
     AdmissionClosed,
     AdmissionDraining,
     ApprovalRequired,
@@ -27,14 +27,14 @@ from jobs.transitions.decisions import approval_expired, end_approval
 from jobs.transitions.work import (
     JOIN_TASK,
     SELECT_JOBS,
-    Held,
+    LockedJob,
     Outcome,
     State,
     Work,
     from_row,
+    load_context,
     lock,
-    read_standing,
-    stand,
+    read_context,
 )
 
 LEASE_SECONDS_MIN = 60
@@ -109,22 +109,22 @@ def claim(
         raise WrongOwner("owner must be the agent of the credential.")
     work = lock([task_id], entry=entry, make_session=True)
     caller = work.worker
-    held = work.get(task_id)
-    state = held.job.state
+    locked = work.get(task_id)
+    state = locked.job.state
     if state == State.COMPLETED:
-        return Outcome("already_completed", held.view(), extra={})
+        return Outcome("already_completed", locked.view(), extra={})
     if state == State.ACTIVE:
-        return _already_running(work, held, caller, runtime)
-    _check_claimable(work, held)
+        return _already_running(work, locked, caller, runtime)
+    _check_claimable(work, locked)
     check_admission(caller)
-    if approval_expired(work, held):
-        end_approval(work, held, actor=caller.actor, reason=EXPIRED_BEFORE_CLAIM)
+    if approval_expired(work, locked):
+        end_approval(work, locked, actor=caller.actor, reason=EXPIRED_BEFORE_CLAIM)
         work.save()
         return ApprovalRequired("The approval has expired; the job is held again.")
-    _grant(work, held, lease_seconds=lease_seconds, runtime=runtime, key=key)
-    extra = _extra(work, held, _reworks([held]))
+    _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime, key=key)
+    extra = _extra(work, locked, _reworks([locked]))
     work.save()
-    return Outcome("claimed", held.view(), extra=extra)
+    return Outcome("claimed", locked.view(), extra=extra)
 
 
 @sql.move
@@ -159,31 +159,33 @@ def claim_next(
     work = Work(clock["now"], caller)
     granted = _meet(work, rows)
     if missing := len(rows) - len(granted):
-        met = [held.job.pk for held in work.held.values()]
+        met = [locked.job.pk for locked in work.locked.values()]
         beside = asked | {"limit": missing, "met": met}
-        [rows, [clock]] = sql.together(
+        [rows, [clock]] = sql.pipeline(
             sql.Statement(CLAIMABLE_BESIDE, beside), sql.Statement(READ_CLOCK)
         )
         work.now = clock["now"]
         granted += _meet(work, rows)
-    _read_attempts([held for held in granted if held.job.attempt])
-    for held in granted:
-        _grant(work, held, lease_seconds=lease_seconds, runtime=runtime, key=key)
+    _read_attempts([locked for locked in granted if locked.job.attempt])
+    for locked in granted:
+        _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime, key=key)
     reworks = _reworks(granted)
     work.save()
-    return [Outcome("claimed", held.view(), extra=_extra(work, held, reworks)) for held in granted]
+    return [
+        Outcome("claimed", locked.view(), extra=_extra(work, locked, reworks)) for locked in granted
+    ]
 
 
-def _meet(work: Work, rows: list[sql.Row]) -> list[Held]:
+def _meet(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
     """Return the jobs of the rows that may be granted; put those without an approval on hold."""
     fit = []
     for row in rows:
-        held = from_row(row)
-        work.held[held.job.task_id] = held
-        if approval_expired(work, held):
-            end_approval(work, held, actor=work.worker.actor, reason=EXPIRED_BEFORE_CLAIM)
+        locked = from_row(row)
+        work.locked[locked.job.task_id] = locked
+        if approval_expired(work, locked):
+            end_approval(work, locked, actor=work.worker.actor, reason=EXPIRED_BEFORE_CLAIM)
         else:
-            fit.append(held)
+            fit.append(locked)
     return fit
 
 
@@ -207,10 +209,10 @@ def check_admission(caller: Caller) -> None:
         raise AdmissionDraining(current=current)
 
 
-def _already_running(work: Work, held: Held, caller: Caller, runtime: str | None) -> Outcome:
+def _already_running(work: Work, locked: LockedJob, caller: Caller, runtime: str | None) -> Outcome:
     """Answer a claim of a job that runs: the same session learns that it holds it."""
-    lease, attempt = held.lease, held.last_attempt
-    current = {"state": held.job.state, "attempt": held.job.attempt}
+    lease, attempt = locked.lease, locked.last_attempt
+    current = {"state": locked.job.state, "attempt": locked.job.attempt}
     if lease is None or attempt is None or lease.session_id != caller.session_pk:
         raise LeaseHeldByAnother(current=current)
     if runtime and runtime != attempt.runtime:
@@ -218,19 +220,19 @@ def _already_running(work: Work, held: Held, caller: Caller, runtime: str | None
             f"The attempt runs under the runtime {attempt.runtime}.", current=current
         )
     if caller.activated:
-        _read_attempts([held], numbers=[held.job.attempt - 1])
-        extra = _extra(work, held, _reworks([held]))
-        return Outcome("already_running", held.view(), extra=extra)
+        _read_attempts([locked], numbers=[locked.job.attempt - 1])
+        extra = _extra(work, locked, _reworks([locked]))
+        return Outcome("already_running", locked.view(), extra=extra)
     # An implicit session is only a name: whoever else uses it must not get the token. From now on
     # a write that names the worker alone is ambiguous.
     attempt.claim_answers += 1
     work.touch_attempt(attempt)
     work.save()
-    return Outcome("already_running", held.view())
+    return Outcome("already_running", locked.view())
 
 
-def _check_claimable(work: Work, held: Held) -> None:
-    job = held.job
+def _check_claimable(work: Work, locked: LockedJob) -> None:
+    job = locked.job
     current = {"state": job.state, "paused": job.paused, "available_at": instant(job.available_at)}
     if job.state == State.IN_DOUBT or job.unresolved_executions:
         raise OutcomeUnknown(current=current)
@@ -243,27 +245,32 @@ def _check_claimable(work: Work, held: Held) -> None:
         raise InvalidTransition(
             "The job is not available yet.", current=current, after_seconds=after
         )
-    if _over(work, held):
+    if _over(work, locked):
         raise InvalidTransition("The time in which the job may start is over.", current=current)
     if job.attempts_left < 1:
         raise AttemptsExhausted(current=current)
 
 
-def _over(work: Work, held: Held) -> bool:
+def _over(work: Work, locked: LockedJob) -> bool:
     """Whether the sweeper will end the job: nobody starts one that should be over."""
-    job = held.job
+    job = locked.job
     ends = [job.deadline_at] if job.attempt else [job.deadline_at, job.expires_if_not_started_at]
     return any(end is not None and end <= work.now for end in ends)
 
 
 def _grant(
-    work: Work, held: Held, *, lease_seconds: int | None, runtime: str | None, key: UUID | None
+    work: Work,
+    locked: LockedJob,
+    *,
+    lease_seconds: int | None,
+    runtime: str | None,
+    key: UUID | None,
 ) -> None:
     """Make the attempt and its lease: attempt and token go up by one, for good."""
-    job, caller = held.job, work.worker
+    job, caller = locked.job, work.worker
     assert caller.session_pk is not None
-    seconds = lease_seconds or held.type.lease_seconds
-    timeout = job.attempt_timeout_seconds or held.type.attempt_timeout_seconds
+    seconds = lease_seconds or locked.type.lease_seconds
+    timeout = job.attempt_timeout_seconds or locked.type.attempt_timeout_seconds
     job.attempt += 1
     job.fencing_token += 1
     attempt = Attempt(
@@ -272,7 +279,7 @@ def _grant(
         fencing_token=job.fencing_token,
         session_id=caller.session_pk,
         worker_id=caller.worker_id,
-        runtime=runtime or caller.runtime or held.type.runtime,
+        runtime=runtime or caller.runtime or locked.type.runtime,
         lease_seconds=seconds,
         claimed_at=work.now,
         deadline_at=work.now + timedelta(seconds=timeout) if timeout else None,
@@ -289,11 +296,11 @@ def _grant(
         expires_at=work.now + timedelta(seconds=seconds),
         heartbeat_at=work.now,
     )
-    held.attempts[job.attempt] = attempt
-    held.lease = lease
+    locked.attempts[job.attempt] = attempt
+    locked.lease = lease
     work.grant(attempt, lease)
     work.move(
-        held,
+        locked,
         State.ACTIVE,
         action="job.claimed",
         actor=caller.actor,
@@ -301,39 +308,39 @@ def _grant(
     )
 
 
-def _read_attempts(again: list[Held], numbers: list[int] | None = None) -> None:
+def _read_attempts(again: list[LockedJob], numbers: list[int] | None = None) -> None:
     """Read the attempts before, for their last progress. Nothing is read on first attempts.
 
     :param numbers: beside the running or last ones.
     """
     if not again:
         return
-    [rows] = sql.together(read_standing([held.job.task_id for held in again], numbers))
-    stand(again, rows)
+    [rows] = sql.pipeline(read_context([locked.job.task_id for locked in again], numbers))
+    load_context(again, rows)
 
 
-def _reworks(granted: list[Held]) -> dict[int, sql.Row]:
+def _reworks(granted: list[LockedJob]) -> dict[int, sql.Row]:
     """Return what reviewers want changed, by job; asks only for jobs that were tried before."""
-    again = [held.job.task_id for held in granted if held.job.attempt > 1]
+    again = [locked.job.task_id for locked in granted if locked.job.attempt > 1]
     if not again:
         return {}
-    [rows] = sql.together(sql.Statement(READ_REWORK, (again,)))
+    [rows] = sql.pipeline(sql.Statement(READ_REWORK, (again,)))
     return {row["job_id"]: row for row in rows}
 
 
-def _extra(work: Work, held: Held, reworks: dict[int, sql.Row]) -> dict[str, Any]:
+def _extra(work: Work, locked: LockedJob, reworks: dict[int, sql.Row]) -> dict[str, Any]:
     """Return what a claim answers beside the job."""
-    assert held.lease is not None
-    attempt = held.attempts[held.job.attempt]
-    before = held.attempts.get(held.job.attempt - 1)
-    rework = reworks.get(held.job.pk)
+    assert locked.lease is not None
+    attempt = locked.attempts[locked.job.attempt]
+    before = locked.attempts.get(locked.job.attempt - 1)
+    rework = reworks.get(locked.job.pk)
     return {
-        "attempt": held.job.attempt,
-        "fencing_token": held.job.fencing_token,
+        "attempt": locked.job.attempt,
+        "fencing_token": locked.job.fencing_token,
         "runtime": attempt.runtime,
-        "lease": lease_view(held.lease, now=work.now),
-        "envelope": held.task.envelope,
-        "execution_digest": held.task.execution_digest,
+        "lease": lease_view(locked.lease, now=work.now),
+        "envelope": locked.task.envelope,
+        "execution_digest": locked.task.execution_digest,
         "attempt_deadline_at": instant(attempt.deadline_at),
         "previous_progress": before.progress if before else None,
         "rework": {"reason": rework["reason"], "attempt": rework["attempt"]} if rework else None,

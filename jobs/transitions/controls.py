@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from governance.errors import InvalidTransition
-from governance.reasons import required
+from governance.core.errors import InvalidTransition
+from governance.core.reasons import required
 from jobs.models import Attempt
 from jobs.transitions.decisions import locked_at
 from jobs.transitions.work import Outcome, State
@@ -21,19 +21,19 @@ def stop(*, task_id: str, actor: str, reason: str, expected_revision: int | None
     :raises RevisionMismatch: it has moved on since `expected_revision`.
     """
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    if held.job.state in held.job.FINISHED:
+    work, locked = locked_at(task_id, expected_revision)
+    if locked.job.state in locked.job.FINISHED:
         raise InvalidTransition(
-            f"The job is {held.job.state} already.", current={"state": held.job.state}
+            f"The job is {locked.job.state} already.", current={"state": locked.job.state}
         )
-    if held.job.state == State.ACTIVE:
-        work.end_attempt(held, Attempt.Outcome.STOPPED)
-        held.job.fencing_token += 1
-    if held.job.state == State.ESCALATED:
-        work.end_escalation(held, actor=actor, reason=reason)
-    work.move(held, State.STOPPED, action="job.stopped", actor=actor, reason=reason)
+    if locked.job.state == State.ACTIVE:
+        work.end_attempt(locked, Attempt.Outcome.STOPPED)
+        locked.job.fencing_token += 1
+    if locked.job.state == State.ESCALATED:
+        work.end_escalation(locked, actor=actor, reason=reason)
+    work.move(locked, State.STOPPED, action="job.stopped", actor=actor, reason=reason)
     work.save()
-    return Outcome("stopped", held.view())
+    return Outcome("stopped", locked.view())
 
 
 @transaction.atomic
@@ -62,8 +62,8 @@ def _flag(
     task_id: str, actor: str, reason: str, expected_revision: int | None, *, paused: bool
 ) -> Outcome:
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    job = held.job
+    work, locked = locked_at(task_id, expected_revision)
+    job = locked.job
     if job.state in job.FINISHED or job.paused == paused:
         raise InvalidTransition(
             f"The job is {job.state}{' and paused' if job.paused else ''}.",
@@ -72,6 +72,6 @@ def _flag(
     job.paused = paused
     job.revision += 1
     done = "paused" if paused else "resumed"
-    work.note(held, action=f"job.{done}", actor=actor, reason=reason)
+    work.note(locked, action=f"job.{done}", actor=actor, reason=reason)
     work.save()
-    return Outcome(done, held.view())
+    return Outcome(done, locked.view())

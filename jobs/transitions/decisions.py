@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from governance.errors import (
+from governance.core.errors import (
     InvalidArgument,
     InvalidTransition,
     OutcomeUnknown,
@@ -14,9 +14,9 @@ from governance.errors import (
     RevisionMismatch,
     SelfApproval,
 )
-from governance.reasons import required
+from governance.core.reasons import required
 from jobs.models import Approval, Escalation, Job, RetryExtension, Review
-from jobs.transitions.work import Held, Outcome, State, Work, lock
+from jobs.transitions.work import LockedJob, Outcome, State, Work, lock
 
 #: Who a person is, whichever door they came by: `user:anna` at the console, `command:anna` at a
 #: shell. The function `jobs_person` of the database holds the same list.
@@ -46,15 +46,15 @@ def approve(
         to be tried again. The database refuses it as well.
     """
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    _need_state(held, {State.HELD})
-    _refuse_self(held, actor)
-    seconds = valid_seconds or held.type.approval_valid_seconds
+    work, locked = locked_at(task_id, expected_revision)
+    _need_state(locked, {State.HELD})
+    _refuse_self(locked, actor)
+    seconds = valid_seconds or locked.type.approval_valid_seconds
     until = work.now + timedelta(seconds=seconds)
     work.add(
         Approval(
-            job_id=held.job.pk,
-            execution_digest=held.task.execution_digest,
+            job_id=locked.job.pk,
+            execution_digest=locked.task.execution_digest,
             decision=Approval.Decision.APPROVED,
             decided_by=actor,
             decided_at=work.now,
@@ -62,20 +62,20 @@ def approve(
             valid_until=until,
         )
     )
-    held.job.approval_valid_until = until
-    held.job.available_at = max(held.job.available_at, work.now)
+    locked.job.approval_valid_until = until
+    locked.job.available_at = max(locked.job.available_at, work.now)
     work.move(
-        held,
+        locked,
         State.QUEUED,
         action="job.approved",
         actor=actor,
         reason=reason,
         details={
-            "execution_digest": held.task.execution_digest,
+            "execution_digest": locked.task.execution_digest,
             "valid_until": until.isoformat(),
         },
     )
-    return _done(work, held, "approved")
+    return _done(work, locked, "approved")
 
 
 @transaction.atomic
@@ -84,11 +84,11 @@ def reject(
 ) -> Outcome:
     """Reject a held job: it is stopped for good."""
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    _need_state(held, {State.HELD})
-    work.add(_decision(work, held, Approval.Decision.REJECTED, actor, reason))
-    work.move(held, State.STOPPED, action="job.rejected", actor=actor, reason=reason)
-    return _done(work, held, "rejected")
+    work, locked = locked_at(task_id, expected_revision)
+    _need_state(locked, {State.HELD})
+    work.add(_decision(work, locked, Approval.Decision.REJECTED, actor, reason))
+    work.move(locked, State.STOPPED, action="job.rejected", actor=actor, reason=reason)
+    return _done(work, locked, "rejected")
 
 
 @transaction.atomic
@@ -97,14 +97,14 @@ def withdraw_approval(
 ) -> Outcome:
     """Take back the approval of a job that waits in the queue: it is held again."""
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    _need_state(held, {State.QUEUED})
-    if not held.job.execution_approval_required:
+    work, locked = locked_at(task_id, expected_revision)
+    _need_state(locked, {State.QUEUED})
+    if not locked.job.execution_approval_required:
         raise InvalidTransition("The job has no approval to withdraw.")
-    work.add(_decision(work, held, Approval.Decision.WITHDRAWN, actor, reason))
-    held.job.approval_valid_until = None
-    work.move(held, State.HELD, action="job.approval_withdrawn", actor=actor, reason=reason)
-    return _done(work, held, "withdrawn")
+    work.add(_decision(work, locked, Approval.Decision.WITHDRAWN, actor, reason))
+    locked.job.approval_valid_until = None
+    work.move(locked, State.HELD, action="job.approval_withdrawn", actor=actor, reason=reason)
+    return _done(work, locked, "withdrawn")
 
 
 @transaction.atomic
@@ -122,18 +122,18 @@ def review(
     second audit event; else it waits for a retry extension.
     """
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    _need_state(held, {State.REVIEW_REQUIRED})
+    work, locked = locked_at(task_id, expected_revision)
+    _need_state(locked, {State.REVIEW_REQUIRED})
     if verdict not in Review.Verdict.values:
         raise InvalidArgument(f"verdict is one of {', '.join(Review.Verdict.values)}.")
-    _add_review(work, held, verdict, actor, reason)
+    _add_review(work, locked, verdict, actor, reason)
     if verdict == Review.Verdict.ACCEPTED:
-        work.move(held, State.COMPLETED, action="job.accepted", actor=actor, reason=reason)
+        work.move(locked, State.COMPLETED, action="job.accepted", actor=actor, reason=reason)
     elif verdict == Review.Verdict.REJECTED:
-        work.move(held, State.FAILED, action="job.review_rejected", actor=actor, reason=reason)
+        work.move(locked, State.FAILED, action="job.review_rejected", actor=actor, reason=reason)
     else:
-        _send_back(work, held, actor, reason)
-    return _done(work, held, verdict)
+        _send_back(work, locked, actor, reason)
+    return _done(work, locked, verdict)
 
 
 @transaction.atomic
@@ -153,16 +153,16 @@ def rework(
     :raises RetryCeilingReached: the extension is beyond the job type's ceiling.
     """
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    _need_state(held, {State.FAILED, State.REVIEW_REQUIRED, State.ESCALATED})
-    _need_resolved(held)
+    work, locked = locked_at(task_id, expected_revision)
+    _need_state(locked, {State.FAILED, State.REVIEW_REQUIRED, State.ESCALATED})
+    _need_resolved(locked)
     if extra is not None or to_max is not None:
-        _extend(work, held, actor=actor, reason=reason, extra=extra, to_max=to_max)
-    if held.job.state == State.ESCALATED:
-        work.end_escalation(held, actor=actor, reason=reason)
-    _add_review(work, held, Review.Verdict.NEEDS_REWORK, actor, reason)
-    _send_back(work, held, actor, reason)
-    return _done(work, held, "needs_rework")
+        _extend(work, locked, actor=actor, reason=reason, extra=extra, to_max=to_max)
+    if locked.job.state == State.ESCALATED:
+        work.end_escalation(locked, actor=actor, reason=reason)
+    _add_review(work, locked, Review.Verdict.NEEDS_REWORK, actor, reason)
+    _send_back(work, locked, actor, reason)
+    return _done(work, locked, "needs_rework")
 
 
 @transaction.atomic
@@ -186,18 +186,18 @@ def extend(
     :raises InvalidTransition: the job is finished; a failed one is sent back with `rework`.
     """
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    _need_resolved(held)
-    if held.job.state == State.FAILED:
+    work, locked = locked_at(task_id, expected_revision)
+    _need_resolved(locked)
+    if locked.job.state == State.FAILED:
         raise InvalidTransition(
             "A failed job is extended by sending it back: needs rework, with the extension.",
-            current={"state": held.job.state},
+            current={"state": locked.job.state},
         )
-    _need_state(held, EXTENDABLE)
-    _extend(work, held, actor=actor, reason=reason, extra=extra, to_max=to_max)
-    if held.job.state == State.NEEDS_REWORK:
-        _requeue(work, held, actor, reason)
-    return _done(work, held, "extended")
+    _need_state(locked, EXTENDABLE)
+    _extend(work, locked, actor=actor, reason=reason, extra=extra, to_max=to_max)
+    if locked.job.state == State.NEEDS_REWORK:
+        _requeue(work, locked, actor, reason)
+    return _done(work, locked, "extended")
 
 
 @transaction.atomic
@@ -214,72 +214,72 @@ def resolve(
     :raises OutcomeUnknown: requeue or complete while an execution is unresolved.
     """
     reason = required(reason)
-    work, held = locked_at(task_id, expected_revision)
-    _need_state(held, {State.ESCALATED})
+    work, locked = locked_at(task_id, expected_revision)
+    _need_state(locked, {State.ESCALATED})
     known = {"requeue", "complete", "fail", "stop"}
     if resolution not in known:
         raise InvalidArgument(f"resolution is one of {', '.join(sorted(known))}.")
     if resolution in {"requeue", "complete"}:
-        _need_resolved(held)
-    Escalation.objects.filter(job_id=held.job.pk, resolved_at=None).update(
+        _need_resolved(locked)
+    Escalation.objects.filter(job_id=locked.job.pk, resolved_at=None).update(
         resolution=resolution, resolved_at=work.now, resolved_by=actor, resolve_reason=reason
     )
     if resolution == "requeue":
-        held.job.asked_again_by = actor
-        if held.job.attempts_left > 0:
-            _requeue(work, held, actor, reason, action="job.escalation_resolved")
+        locked.job.asked_again_by = actor
+        if locked.job.attempts_left > 0:
+            _requeue(work, locked, actor, reason, action="job.escalation_resolved")
         else:
             work.move(
-                held, State.NEEDS_REWORK, action="job.escalation_resolved", actor=actor,
+                locked, State.NEEDS_REWORK, action="job.escalation_resolved", actor=actor,
                 reason=reason,
             )  # fmt: skip
     else:
         target = {"complete": State.COMPLETED, "fail": State.FAILED, "stop": State.STOPPED}
         work.move(
-            held, target[resolution], action="job.escalation_resolved", actor=actor, reason=reason
+            locked, target[resolution], action="job.escalation_resolved", actor=actor, reason=reason
         )
-    return _done(work, held, "resolved")
+    return _done(work, locked, "resolved")
 
 
-def locked_at(task_id: str, expected_revision: int | None) -> tuple[Work, Held]:
+def locked_at(task_id: str, expected_revision: int | None) -> tuple[Work, LockedJob]:
     """Lock one job for a person's act.
 
     :raises NotFound: there is none.
     :raises RevisionMismatch: it has moved on since the caller looked.
     """
     work = lock([task_id])
-    held = work.get(task_id)
-    need_revision(held, expected_revision)
-    return work, held
+    locked = work.get(task_id)
+    need_revision(locked, expected_revision)
+    return work, locked
 
 
-def need_revision(held: Held, expected: int | None) -> None:
+def need_revision(locked: LockedJob, expected: int | None) -> None:
     """Refuse when the job has moved on since the caller looked.
 
     :raises RevisionMismatch: with the current revision and state.
     """
-    if expected is not None and expected != held.job.revision:
-        raise RevisionMismatch(current={"revision": held.job.revision, "state": held.job.state})
+    if expected is not None and expected != locked.job.revision:
+        raise RevisionMismatch(current={"revision": locked.job.revision, "state": locked.job.state})
 
 
-def _done(work: Work, held: Held, outcome: str) -> Outcome:
+def _done(work: Work, locked: LockedJob, outcome: str) -> Outcome:
     work.save()
-    return Outcome(outcome, held.view())
+    return Outcome(outcome, locked.view())
 
 
-def _need_state(held: Held, allowed: frozenset[str] | set[str]) -> None:
-    if held.job.state not in allowed:
+def _need_state(locked: LockedJob, allowed: frozenset[str] | set[str]) -> None:
+    if locked.job.state not in allowed:
         raise InvalidTransition(
-            f"The job is {held.job.state}; this needs {' or '.join(sorted(allowed))}.",
-            current={"state": held.job.state, "revision": held.job.revision},
+            f"The job is {locked.job.state}; this needs {' or '.join(sorted(allowed))}.",
+            current={"state": locked.job.state, "revision": locked.job.revision},
         )
 
 
-def _need_resolved(held: Held) -> None:
-    if held.job.unresolved_executions:
+def _need_resolved(locked: LockedJob) -> None:
+    if locked.job.unresolved_executions:
         raise OutcomeUnknown(
             "An execution of the job is unresolved; reconcile it first.",
-            current={"unresolved_executions": held.job.unresolved_executions},
+            current={"unresolved_executions": locked.job.unresolved_executions},
         )
 
 
@@ -295,44 +295,44 @@ def asked_for(job: Job, *, actor: str) -> bool:
     return person(actor) in asked
 
 
-def end_approval(work: Work, held: Held, *, actor: str, reason: str) -> None:
+def end_approval(work: Work, locked: LockedJob, *, actor: str, reason: str) -> None:
     """Close the approval of a queued job that has run out: the job is held again."""
-    _note_expiry(work, held, actor=actor, reason=reason)
+    _note_expiry(work, locked, actor=actor, reason=reason)
     work.move(
-        held,
+        locked,
         State.HELD,
         action="job.approval_expired",
         actor=actor,
         reason=reason,
-        details={"execution_digest": held.task.execution_digest},
+        details={"execution_digest": locked.task.execution_digest},
     )
 
 
-def approval_expired(work: Work, held: Held) -> bool:
+def approval_expired(work: Work, locked: LockedJob) -> bool:
     """Whether the job needs an approval and has none that holds now."""
-    until = held.job.approval_valid_until
-    return held.job.execution_approval_required and (until is None or until <= work.now)
+    until = locked.job.approval_valid_until
+    return locked.job.execution_approval_required and (until is None or until <= work.now)
 
 
-def _note_expiry(work: Work, held: Held, *, actor: str, reason: str) -> None:
+def _note_expiry(work: Work, locked: LockedJob, *, actor: str, reason: str) -> None:
     """Write that the approval has run out, where there was one."""
-    if held.job.approval_valid_until is None:
+    if locked.job.approval_valid_until is None:
         return
-    expired = _decision(work, held, Approval.Decision.EXPIRED, actor, reason)
-    expired.valid_until = held.job.approval_valid_until
+    expired = _decision(work, locked, Approval.Decision.EXPIRED, actor, reason)
+    expired.valid_until = locked.job.approval_valid_until
     work.add(expired)
-    held.job.approval_valid_until = None
+    locked.job.approval_valid_until = None
 
 
-def _refuse_self(held: Held, actor: str) -> None:
-    if asked_for(held.job, actor=actor):
+def _refuse_self(locked: LockedJob, actor: str) -> None:
+    if asked_for(locked.job, actor=actor):
         raise SelfApproval()
 
 
-def _decision(work: Work, held: Held, decision: str, actor: str, reason: str) -> Approval:
+def _decision(work: Work, locked: LockedJob, decision: str, actor: str, reason: str) -> Approval:
     return Approval(
-        job_id=held.job.pk,
-        execution_digest=held.task.execution_digest,
+        job_id=locked.job.pk,
+        execution_digest=locked.task.execution_digest,
         decision=decision,
         decided_by=actor,
         decided_at=work.now,
@@ -340,11 +340,11 @@ def _decision(work: Work, held: Held, decision: str, actor: str, reason: str) ->
     )
 
 
-def _add_review(work: Work, held: Held, verdict: str, actor: str, reason: str) -> None:
+def _add_review(work: Work, locked: LockedJob, verdict: str, actor: str, reason: str) -> None:
     work.add(
         Review(
-            job_id=held.job.pk,
-            attempt=held.job.attempt,
+            job_id=locked.job.pk,
+            attempt=locked.job.attempt,
             verdict=verdict,
             decided_by=actor,
             decided_at=work.now,
@@ -353,34 +353,36 @@ def _add_review(work: Work, held: Held, verdict: str, actor: str, reason: str) -
     )
 
 
-def _send_back(work: Work, held: Held, actor: str, reason: str) -> None:
+def _send_back(work: Work, locked: LockedJob, actor: str, reason: str) -> None:
     """Move to `needs_rework`, and on to the queue when attempts are left: two events."""
-    _need_resolved(held)
-    held.job.asked_again_by = actor
-    work.move(held, State.NEEDS_REWORK, action="job.sent_back", actor=actor, reason=reason)
-    if held.job.attempts_left > 0:
-        _requeue(work, held, actor, reason)
+    _need_resolved(locked)
+    locked.job.asked_again_by = actor
+    work.move(locked, State.NEEDS_REWORK, action="job.sent_back", actor=actor, reason=reason)
+    if locked.job.attempts_left > 0:
+        _requeue(work, locked, actor, reason)
 
 
-def _requeue(work: Work, held: Held, actor: str, reason: str, action: str = "job.requeued") -> None:
+def _requeue(
+    work: Work, locked: LockedJob, actor: str, reason: str, action: str = "job.requeued"
+) -> None:
     """Queue the job again; one of high risk is held, for it needs a new approval."""
-    job = held.job
+    job = locked.job
     job.available_at = work.now
-    if approval_expired(work, held):
+    if approval_expired(work, locked):
         _note_expiry(
-            work, held, actor=actor, reason="The approval had expired when the job was sent back."
+            work, locked, actor=actor, reason="The approval had expired when the job was sent back."
         )
-        work.move(held, State.HELD, action=action, actor=actor, reason=reason)
+        work.move(locked, State.HELD, action=action, actor=actor, reason=reason)
     elif job.risk_tier == "high":
         job.approval_valid_until = None
-        work.move(held, State.HELD, action=action, actor=actor, reason=reason)
+        work.move(locked, State.HELD, action=action, actor=actor, reason=reason)
     else:
-        work.move(held, State.QUEUED, action=action, actor=actor, reason=reason)
+        work.move(locked, State.QUEUED, action=action, actor=actor, reason=reason)
 
 
 def _extend(
     work: Work,
-    held: Held,
+    locked: LockedJob,
     *,
     actor: str,
     reason: str,
@@ -390,13 +392,13 @@ def _extend(
     """Write the grant and raise the limit."""
     if (extra is None) == (to_max is None):
         raise InvalidArgument('Give either "+N" (extra) or "set to N" (to_max).')
-    job, ceiling = held.job, held.type.max_attempts_ceiling
+    job, ceiling = locked.job, locked.type.max_attempts_ceiling
     target = to_max if to_max is not None else job.max_attempts + (extra or 0)
     if target <= job.max_attempts:
         raise InvalidArgument(f"The limit is {job.max_attempts} already; it can only be raised.")
     if target > ceiling:
         raise RetryCeilingReached(
-            f"The ceiling of {held.type.name} is {ceiling} attempts.",
+            f"The ceiling of {locked.type.name} is {ceiling} attempts.",
             current={"max_attempts": job.max_attempts, "ceiling": ceiling},
         )
     work.add(
@@ -414,14 +416,14 @@ def _extend(
     job.revision += 1
     if job.risk_tier == "high":
         job.asked_again_by = actor
-    if job.risk_tier == "high" and job.state == State.ACTIVE and not approval_expired(work, held):
+    if job.risk_tier == "high" and job.state == State.ACTIVE and not approval_expired(work, locked):
         # The running attempt goes on; the next one finds the approval ended.
         job.approval_valid_until = work.now
     if job.risk_tier == "high" and job.state == State.QUEUED:
         job.approval_valid_until = None
-        work.move(held, State.HELD, action="job.held", actor=actor, reason=reason)
+        work.move(locked, State.HELD, action="job.held", actor=actor, reason=reason)
     work.note(
-        held,
+        locked,
         action="job.extended",
         actor=actor,
         reason=reason,

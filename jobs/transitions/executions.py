@@ -18,8 +18,8 @@ from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
 from agents.principals import Principal
-from governance import clock, digests, ledger
-from governance.errors import (
+from governance.core import clock, digests
+from governance.core.errors import (
     BindingMismatch,
     DispatcherEpochStale,
     DomainError,
@@ -37,10 +37,11 @@ from governance.errors import (
     SessionSuperseded,
     WrongOwner,
 )
-from governance.ledger import RouteRequest
-from governance.models.money import Reservation
-from governance.pricing import Usage, text_of
-from governance.reasons import required
+from governance.core.reasons import required
+from governance.money import ledger
+from governance.money.ledger import RouteRequest
+from governance.money.models import Reservation
+from governance.money.pricing import Usage, text_of
 from jobs.models import (
     Execution,
     ExecutionEvidence,
@@ -52,7 +53,7 @@ from jobs.models import (
 from jobs.queries import instant
 from jobs.transitions.decisions import need_revision
 from jobs.transitions.guards import check_token, need_active, need_lease, need_session
-from jobs.transitions.work import Held, Outcome, State, Work, digest, lock
+from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock
 
 #: A permit is short: it is asked for when the worker is about to act.
 PERMIT_SECONDS = 300
@@ -87,21 +88,21 @@ def route(
     :raises BindingMismatch: an id is not the one that the server computes.
     :raises LeaseExpired, StaleFencingToken, InvalidTransition: the attempt may not act.
     """
-    work, held = _acting(entry, binding)
-    attempt = held.last_attempt
+    work, locked = _acting(entry, binding)
+    attempt = locked.last_attempt
     assert attempt is not None
-    known = _known_execution(held, binding)
+    known = _known_execution(locked, binding)
     routed = ledger.reserve(
         request=RouteRequest(
             route_request_id=route_request_id,
             external_request_id=binding.external_request_id,
-            task_id=held.job.task_id,
-            job_id=held.job.job_id,
+            task_id=locked.job.task_id,
+            job_id=locked.job.job_id,
             attempt=binding.attempt,
             fencing_token=binding.fencing_token,
-            agent=held.owner,
-            job_type=held.type.name,
-            risk_tier=held.job.risk_tier,
+            agent=locked.owner,
+            job_type=locked.type.name,
+            risk_tier=locked.job.risk_tier,
             runtime=attempt.runtime,
             estimated_input_tokens=estimated_input_tokens,
             max_output_tokens=max_output_tokens,
@@ -110,8 +111,8 @@ def route(
         started=known is not None and known.state == Execution.State.UNKNOWN,
     )
     if not routed.replayed:
-        _mark_governed(work, held)
-        _note_money(work, held, routed.event(), actor=work.worker.actor)
+        _mark_governed(work, locked)
+        _note_money(work, locked, routed.event(), actor=work.worker.actor)
         work.save()
     return routed.refusal or routed.as_dict()
 
@@ -134,26 +135,26 @@ def permit(
     :raises LiveExecutionNotAuthorized: mode `live` without a recorded authorization.
     :raises PermitSpent: the attempt's execution has been started.
     """
-    work, held = _locked_by_session(entry, binding)
-    _check_acting(work, held, binding)
+    work, locked = _locked_by_session(entry, binding)
+    _check_acting(work, locked, binding)
     caller = work.worker
-    assert held.lease is not None and held.last_attempt is not None
-    need_revision(held, expected_revision)
-    if held.job.paused:
+    assert locked.lease is not None and locked.last_attempt is not None
+    need_revision(locked, expected_revision)
+    if locked.job.paused:
         raise ExecutionPaused()
-    _check_reservation(held, binding, reservation_id)
-    if mode == ExecutionMode.LIVE and not _live_authorized(held, work.now):
+    _check_reservation(locked, binding, reservation_id)
+    if mode == ExecutionMode.LIVE and not _live_authorized(locked, work.now):
         raise LiveExecutionNotAuthorized()
-    _end_lapsed_permit(work, held)
+    _end_lapsed_permit(work, locked)
     deadline = min(
-        held.lease.expires_at,
-        held.last_attempt.deadline_at or held.lease.expires_at,
+        locked.lease.expires_at,
+        locked.last_attempt.deadline_at or locked.lease.expires_at,
         work.now + timedelta(seconds=PERMIT_SECONDS),
     )
     assert caller.session_pk is not None  # whoever holds a lease has one
     issued = Permit(
         permit_id=uuid7(),
-        job_id=held.job.pk,
+        job_id=locked.job.pk,
         attempt=binding.attempt,
         fencing_token=binding.fencing_token,
         external_request_id=binding.external_request_id,
@@ -165,10 +166,10 @@ def permit(
         issued_at=work.now,
         deadline_at=deadline,
     )
-    _mark_governed(work, held)
+    _mark_governed(work, locked)
     work.add(issued)
     work.note(
-        held,
+        locked,
         action="permit.issued",
         actor=caller.actor,
         details={"permit_id": str(issued.permit_id), "mode": mode},
@@ -198,13 +199,13 @@ def start(
     :raises ExecutionConflict: the attempt's execution was started by another request.
     :raises ExecutionPaused: the job is paused.
     """
-    work, held = _locked_by_session(entry, binding)
+    work, locked = _locked_by_session(entry, binding)
     wanted = {
         "execution_digest": execution_digest,
         "runtime": runtime,
         "request_sha256": request_sha256,
     }
-    known = _known_execution(held, binding)
+    known = _known_execution(locked, binding)
     if known is not None:
         same = known.permit.permit_id == permit_id and all(
             getattr(known, name) == value for name, value in wanted.items()
@@ -214,21 +215,21 @@ def start(
         if known.state == Execution.State.REFUSED:
             return LiveExecutionNotAuthorized()
         return 200, execution_view(known, now=work.now)
-    _check_acting(work, held, binding)
-    if held.task.execution_digest != execution_digest:
+    _check_acting(work, locked, binding)
+    if locked.task.execution_digest != execution_digest:
         raise BindingMismatch("execution_digest is not that of the job's envelope.")
-    if held.last_attempt is None or held.last_attempt.runtime != runtime:
+    if locked.last_attempt is None or locked.last_attempt.runtime != runtime:
         raise BindingMismatch("runtime is not the one that the attempt is pinned to.")
-    found = _good_permit(work, held, permit_id, binding)
+    found = _good_permit(work, locked, permit_id, binding)
     refusal = None
-    if found.mode == ExecutionMode.LIVE and not _live_authorized(held, work.now):
+    if found.mode == ExecutionMode.LIVE and not _live_authorized(locked, work.now):
         refusal = LiveExecutionNotAuthorized()
     found.state = Permit.State.REVOKED if refusal else Permit.State.SPENT
     found.ended_at = work.now
     found.save(update_fields=["state", "ended_at"])
     execution = Execution(
         external_request_id=binding.external_request_id,
-        job_id=held.job.pk,
+        job_id=locked.job.pk,
         attempt=binding.attempt,
         fencing_token=binding.fencing_token,
         permit=found,
@@ -243,10 +244,10 @@ def start(
     work.add(execution)
     if not refusal:
         work.also(ledger.mark_in_doubt(external_request_ids=[binding.external_request_id]))
-        held.job.unresolved_executions += 1
-        held.job.revision += 1
+        locked.job.unresolved_executions += 1
+        locked.job.revision += 1
     work.note(
-        held,
+        locked,
         action="execution.refused" if refusal else "execution.started",
         actor=work.worker.actor,
         reason=refusal.detail if refusal else "",
@@ -297,8 +298,8 @@ def result(
         "usage": usage,
         "error_code": error_code,
     }
-    work, held = _locked(entry, binding)
-    known = _known_execution(held, binding)
+    work, locked = _locked(entry, binding)
+    known = _known_execution(locked, binding)
     if known is None:
         raise NotFound("There is no execution of that id.")
     bound = (known.attempt, known.fencing_token, known.execution_digest)
@@ -311,14 +312,14 @@ def result(
         return 200, _result_answer("already_recorded", "APPLIED", known, work.now)
     if known.state == Execution.State.REFUSED:
         raise InvalidTransition("The execution was refused; it has no result.")
-    if held.job.fencing_token != fencing_token or held.job.attempt != attempt:
-        return 202, _keep_evidence(work, held, known, content, sha)
-    if held.job.state != State.ACTIVE:
-        return 202, _keep_evidence(work, held, known, content, sha)
-    check_token(work, held, attempt, fencing_token)
+    if locked.job.fencing_token != fencing_token or locked.job.attempt != attempt:
+        return 202, _keep_evidence(work, locked, known, content, sha)
+    if locked.job.state != State.ACTIVE:
+        return 202, _keep_evidence(work, locked, known, content, sha)
+    check_token(work, locked, attempt, fencing_token)
     _check_later_calls(known)
-    _bind_result(work, held, known, content, sha)
-    _end_first_reservation(work, held, known, content)
+    _bind_result(work, locked, known, content, sha)
+    _end_first_reservation(work, locked, known, content)
     work.save()
     return 200, _result_answer("recorded", "APPLIED", known, work.now)
 
@@ -344,16 +345,16 @@ def resolve_reservation(
     :raises StaleFencingToken, InvalidTransition: the attempt has ended; what it left open is
         resolved with its end, or by a person.
     """
-    work, held = _locked(entry, binding)
-    _check_identity(held, binding)
+    work, locked = _locked(entry, binding)
+    _check_identity(locked, binding)
     own = Reservation.objects.filter(
         reservation_id=reservation_id, external_request_id=binding.external_request_id
     ).first()
     if own is None:
         raise NotFound("There is no reservation of that id for this attempt.")
-    if own.state in Reservation.OPEN or not _is_of_attempt(held, binding):
-        check_token(work, held, binding.attempt, binding.fencing_token)
-        need_active(held)
+    if own.state in Reservation.OPEN or not _is_of_attempt(locked, binding):
+        check_token(work, locked, binding.attempt, binding.fencing_token)
+        need_active(locked)
     said = {"provider_response_id": provider_response_id, "error_code": error_code}
     actor = work.worker.actor
     if end == "settled":
@@ -371,7 +372,7 @@ def resolve_reservation(
     else:
         resolved = ledger.release(reservation_id=reservation_id, actor=actor)
     if resolved.outcome == "recorded":
-        _note_money(work, held, resolved.event(), actor=actor)
+        _note_money(work, locked, resolved.event(), actor=actor)
         work.save()
     return resolved.as_dict()
 
@@ -406,11 +407,11 @@ def reconcile(
     if task_id is None:
         raise NotFound("There is no execution of that id.")
     work = lock([task_id])
-    held = work.get(task_id)
+    locked = work.get(task_id)
     execution = Execution.objects.select_for_update(no_key=True).get(
         external_request_id=external_request_id
     )
-    _check_reconcilable(held, execution)
+    _check_reconcilable(locked, execution)
     work.add(
         Reconciliation(
             execution=execution,
@@ -423,20 +424,20 @@ def reconcile(
     )
     if verdict == Reconciliation.Verdict.UNDETERMINED:
         work.note(
-            held,
+            locked,
             action="execution.undetermined",
             actor=actor,
             reason=reason,
             details={"external_request_id": external_request_id},
         )
         work.save()
-        return Outcome("undetermined", held.view())
-    held.job.unresolved_executions -= 1
+        return Outcome("undetermined", locked.view())
+    locked.job.unresolved_executions -= 1
     bound = {"result": result, "result_pointer": result_pointer, "usage": usage}
-    _follow_verdict(work, held, execution, verdict, actor, reason, bound)
-    _reconcile_money(work, held, execution, verdict, actor, reason, usage)
+    _follow_verdict(work, locked, execution, verdict, actor, reason, bound)
+    _reconcile_money(work, locked, execution, verdict, actor, reason, usage)
     work.save()
-    return Outcome(verdict, held.view())
+    return Outcome(verdict, locked.view())
 
 
 def read_execution(*, principal: Principal, external_request_id: str) -> dict[str, Any]:
@@ -538,35 +539,35 @@ def execution_view(execution: Execution, *, now: datetime) -> dict[str, Any]:
 # --- Guards -----------------------------------------------------------------------------------
 
 
-def _locked(entry: Entry, binding: Binding) -> tuple[Work, Held]:
+def _locked(entry: Entry, binding: Binding) -> tuple[Work, LockedJob]:
     work = lock([binding.task_id], entry=entry, numbers=[binding.attempt])
     return work, work.get(binding.task_id)
 
 
-def _locked_by_session(entry: Entry, binding: Binding) -> tuple[Work, Held]:
+def _locked_by_session(entry: Entry, binding: Binding) -> tuple[Work, LockedJob]:
     """Lock the job for an activated session; that is judged before token and state."""
-    work, held = _locked(entry, binding)
+    work, locked = _locked(entry, binding)
     need_session(work)
-    return work, held
+    return work, locked
 
 
-def _acting(entry: Entry, binding: Binding) -> tuple[Work, Held]:
+def _acting(entry: Entry, binding: Binding) -> tuple[Work, LockedJob]:
     """Lock the job for a worker whose attempt must be live in every respect."""
-    work, held = _locked(entry, binding)
-    _check_acting(work, held, binding)
-    return work, held
+    work, locked = _locked(entry, binding)
+    _check_acting(work, locked, binding)
+    return work, locked
 
 
-def _check_acting(work: Work, held: Held, binding: Binding) -> None:
-    check_token(work, held, binding.attempt, binding.fencing_token)
-    need_active(held)
-    need_lease(work, held)
-    _check_identity(held, binding)
+def _check_acting(work: Work, locked: LockedJob, binding: Binding) -> None:
+    check_token(work, locked, binding.attempt, binding.fencing_token)
+    need_active(locked)
+    need_lease(work, locked)
+    _check_identity(locked, binding)
 
 
-def _is_of_attempt(held: Held, binding: Binding) -> bool:
+def _is_of_attempt(locked: LockedJob, binding: Binding) -> bool:
     """Whether the binding's token is the one that its attempt had."""
-    attempt = held.attempts.get(binding.attempt)
+    attempt = locked.attempts.get(binding.attempt)
     return attempt is not None and attempt.fencing_token == binding.fencing_token
 
 
@@ -583,15 +584,15 @@ def _check_later_calls(execution: Execution) -> None:
         )
 
 
-def _check_identity(held: Held, binding: Binding) -> None:
+def _check_identity(locked: LockedJob, binding: Binding) -> None:
     """Refuse a request id that is not the one of task, job, execution, runtime and attempt."""
-    attempt = held.attempts.get(binding.attempt)
+    attempt = locked.attempts.get(binding.attempt)
     if attempt is None:
         raise BindingMismatch("There is no such attempt.")
     expected = digests.external_request_id(
-        task_id=held.job.task_id,
-        job_id=str(held.job.job_id),
-        execution_digest=held.task.execution_digest,
+        task_id=locked.job.task_id,
+        job_id=str(locked.job.job_id),
+        execution_digest=locked.task.execution_digest,
         runtime=attempt.runtime,
         attempt=binding.attempt,
     )
@@ -599,9 +600,9 @@ def _check_identity(held: Held, binding: Binding) -> None:
         raise BindingMismatch()
 
 
-def _check_reservation(held: Held, binding: Binding, reservation_id: UUID | None) -> None:
+def _check_reservation(locked: LockedJob, binding: Binding, reservation_id: UUID | None) -> None:
     if reservation_id is None:
-        if held.type.uses_model:
+        if locked.type.uses_model:
             raise InvalidArgument("This job type uses a model; a reservation is required.")
         return
     # Whoever would end it locks the job first, as this transaction has.
@@ -614,12 +615,12 @@ def _check_reservation(held: Held, binding: Binding, reservation_id: UUID | None
         raise ModelReservationStateInvalid("The reservation is not held for this attempt.")
 
 
-def _live_authorized(held: Held, now: datetime) -> bool:
-    attempt = held.last_attempt
+def _live_authorized(locked: LockedJob, now: datetime) -> bool:
+    attempt = locked.last_attempt
     return (
         attempt is not None
         and LiveAuthorization.objects.filter(
-            agent_id=held.job.agent_id,
+            agent_id=locked.job.agent_id,
             runtime=attempt.runtime,
             revoked_at=None,
             ends_at__gt=now,
@@ -627,7 +628,7 @@ def _live_authorized(held: Held, now: datetime) -> bool:
     )
 
 
-def _end_lapsed_permit(work: Work, held: Held) -> None:
+def _end_lapsed_permit(work: Work, locked: LockedJob) -> None:
     """Make room for a new permit: a lapsed one has expired, one that nobody can use is revoked.
 
     :raises PermitSpent: the attempt's execution has been started.
@@ -636,7 +637,7 @@ def _end_lapsed_permit(work: Work, held: Held) -> None:
     caller = work.worker
     found = (
         Permit.objects.select_for_update(no_key=True)
-        .filter(job_id=held.job.pk, attempt=held.job.attempt, state__in=["issued", "spent"])
+        .filter(job_id=locked.job.pk, attempt=locked.job.attempt, state__in=["issued", "spent"])
         .first()
     )
     if found is None:
@@ -657,21 +658,21 @@ def _end_lapsed_permit(work: Work, held: Held) -> None:
     found.save(update_fields=["state", "ended_at"])
 
 
-def _known_execution(held: Held, binding: Binding) -> Execution | None:
+def _known_execution(locked: LockedJob, binding: Binding) -> Execution | None:
     return (
         Execution.objects.select_for_update(no_key=True, of=("self",))
         .select_related("permit")
-        .filter(job_id=held.job.pk, external_request_id=binding.external_request_id)
+        .filter(job_id=locked.job.pk, external_request_id=binding.external_request_id)
         .first()
     )
 
 
-def _good_permit(work: Work, held: Held, permit_id: UUID, binding: Binding) -> Permit:
+def _good_permit(work: Work, locked: LockedJob, permit_id: UUID, binding: Binding) -> Permit:
     """Return the locked permit if it lets this caller start now."""
     caller = work.worker
     found = (
         Permit.objects.select_for_update(no_key=True)
-        .filter(permit_id=permit_id, job_id=held.job.pk)
+        .filter(permit_id=permit_id, job_id=locked.job.pk)
         .first()
     )
     if found is None:
@@ -689,28 +690,28 @@ def _good_permit(work: Work, held: Held, permit_id: UUID, binding: Binding) -> P
         raise PermitRevoked()
     if found.state == Permit.State.EXPIRED or found.deadline_at <= work.now:
         raise PermitExpired()
-    if held.job.paused:
+    if locked.job.paused:
         raise ExecutionPaused()
-    _check_reservation(held, binding, found.reservation_id)
+    _check_reservation(locked, binding, found.reservation_id)
     return found
 
 
-def _check_reconcilable(held: Held, execution: Execution) -> None:
+def _check_reconcilable(locked: LockedJob, execution: Execution) -> None:
     if execution.state != Execution.State.UNKNOWN:
         raise InvalidTransition(
             f"The execution is {execution.state}.", current={"state": execution.state}
         )
     if execution.reconciliations.exclude(verdict="undetermined").exists():
         raise InvalidTransition("The execution is reconciled already.")
-    if held.job.state == State.ACTIVE and held.job.attempt == execution.attempt:
+    if locked.job.state == State.ACTIVE and locked.job.attempt == execution.attempt:
         raise InvalidTransition("The attempt is still running; its worker may report the result.")
 
 
 # --- Effects ----------------------------------------------------------------------------------
 
 
-def _mark_governed(work: Work, held: Held) -> None:
-    attempt = held.last_attempt
+def _mark_governed(work: Work, locked: LockedJob) -> None:
+    attempt = locked.last_attempt
     assert attempt is not None
     if not attempt.governed:
         attempt.governed = True
@@ -718,7 +719,7 @@ def _mark_governed(work: Work, held: Held) -> None:
 
 
 def _bind_result(
-    work: Work, held: Held, execution: Execution, content: dict[str, Any], sha: str
+    work: Work, locked: LockedJob, execution: Execution, content: dict[str, Any], sha: str
 ) -> None:
     execution.state = content["outcome"]
     execution.resulted_at = work.now
@@ -726,10 +727,10 @@ def _bind_result(
     for name in ("result_sha256", "result", "result_pointer", "usage", "error_code"):
         setattr(execution, name, content[name])
     execution.save()
-    held.job.unresolved_executions -= 1
-    held.job.revision += 1
+    locked.job.unresolved_executions -= 1
+    locked.job.revision += 1
     work.note(
-        held,
+        locked,
         action=f"execution.{content['outcome']}",
         actor=work.worker.actor,
         details={
@@ -740,7 +741,7 @@ def _bind_result(
 
 
 def _keep_evidence(
-    work: Work, held: Held, execution: Execution, content: dict[str, Any], sha: str
+    work: Work, locked: LockedJob, execution: Execution, content: dict[str, Any], sha: str
 ) -> dict[str, Any]:
     """Keep what a worker says whose attempt has ended. Nothing else changes."""
     known = ExecutionEvidence.objects.filter(execution=execution, content_sha256=sha).exists()
@@ -758,7 +759,7 @@ def _keep_evidence(
             )
         )
         work.note(
-            held,
+            locked,
             action="execution.evidence_kept",
             actor=work.worker.actor,
             details={
@@ -780,7 +781,7 @@ def _result_answer(
 
 
 def _end_first_reservation(
-    work: Work, held: Held, execution: Execution, content: dict[str, Any]
+    work: Work, locked: LockedJob, execution: Execution, content: dict[str, Any]
 ) -> None:
     """End the reservation that the execution was started with, unless the worker has already."""
     reservation_id = execution.reservation_id
@@ -809,33 +810,35 @@ def _end_first_reservation(
             actor=actor,
             error_code=content["error_code"],
         )
-    _note_money(work, held, resolved.event(), actor=actor)
+    _note_money(work, locked, resolved.event(), actor=actor)
 
 
 def _note_money(
-    work: Work, held: Held, event: dict[str, Any], *, actor: str, reason: str = ""
+    work: Work, locked: LockedJob, event: dict[str, Any], *, actor: str, reason: str = ""
 ) -> None:
     """Chain what the ledger did to the job whose money it is."""
-    work.note(held, action=event["action"], actor=actor, reason=reason, details=event["after"])
+    work.note(locked, action=event["action"], actor=actor, reason=reason, details=event["after"])
 
 
 def _follow_verdict(
     work: Work,
-    held: Held,
+    locked: LockedJob,
     execution: Execution,
     verdict: str,
     actor: str,
     reason: str,
     bound: dict[str, Any],
 ) -> None:
-    job = held.job
+    job = locked.job
     details = {"external_request_id": execution.external_request_id, "verdict": verdict}
     if job.state != State.IN_DOUBT or job.unresolved_executions:
         job.revision += 1
-        work.note(held, action="execution.reconciled", actor=actor, reason=reason, details=details)
+        work.note(
+            locked, action="execution.reconciled", actor=actor, reason=reason, details=details
+        )
         return
     if verdict == Reconciliation.Verdict.HAPPENED:
-        details |= _bind_to_attempt(work, held, execution, bound)
+        details |= _bind_to_attempt(work, locked, execution, bound)
         target = State.REVIEW_REQUIRED if job.review_required else State.COMPLETED
     elif job.attempts_left > 0:
         job.available_at = work.now
@@ -843,23 +846,23 @@ def _follow_verdict(
     else:
         target = State.FAILED
     work.move(
-        held, target, action="execution.reconciled", actor=actor, reason=reason, details=details
+        locked, target, action="execution.reconciled", actor=actor, reason=reason, details=details
     )
 
 
 def _bind_to_attempt(
-    work: Work, held: Held, execution: Execution, bound: dict[str, Any]
+    work: Work, locked: LockedJob, execution: Execution, bound: dict[str, Any]
 ) -> dict[str, Any]:
     """Bind the result to the attempt: what the operator gave, else the worker's late evidence."""
     origin, given = "operator", bound
     if bound["result"] is None and not bound["result_pointer"]:
         late = _late_success(execution)
-        if late is None and held.task.output_required:
+        if late is None and locked.task.output_required:
             raise InvalidArgument("This task requires an output: result or result_pointer.")
         if late is None:
             return {"result_from": "none"}
         origin, given = "evidence", late.content
-    attempt = held.attempts[execution.attempt]
+    attempt = locked.attempts[execution.attempt]
     attempt.result = given["result"]
     attempt.result_pointer = given["result_pointer"] or ""
     work.touch_attempt(attempt)
@@ -872,7 +875,7 @@ def _late_success(execution: Execution) -> ExecutionEvidence | None:
 
 def _reconcile_money(
     work: Work,
-    held: Held,
+    locked: LockedJob,
     execution: Execution,
     verdict: str,
     actor: str,
@@ -895,4 +898,4 @@ def _reconcile_money(
             actor=actor,
             reason=reason,
         )
-        _note_money(work, held, resolved.event(), actor=actor, reason=reason)
+        _note_money(work, locked, resolved.event(), actor=actor, reason=reason)

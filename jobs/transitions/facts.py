@@ -9,13 +9,13 @@ from uuid_utils.compat import uuid7
 
 from agents.entry import Entry, enter
 from agents.models import Agent
-from governance import audit, clock, outbox, sql
-from governance.digests import canonical, sha256_hex
-from governance.errors import ChecksumMismatch, FactDigestConflict, FieldFault, InvalidArgument
-from governance.models import Fact, PrunedFact
+from governance.core import audit, clock, outbox, sql
+from governance.core.digests import canonical, sha256_hex
+from governance.core.errors import ChecksumMismatch, FactDigestConflict, FieldFault, InvalidArgument
+from governance.core.models import Fact, PrunedFact
 from jobs.queries import instant
 from jobs.transitions.guards import check_token
-from jobs.transitions.work import Held, Work, lock
+from jobs.transitions.work import LockedJob, Work, lock
 
 #: Class of the advisory locks on (principal, fact id): the same fact twice is judged in turn.
 LOCK_CLASS = 5
@@ -69,13 +69,13 @@ def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) 
     _check(stated)
     principal = entry.principal.text
     key = f"{principal}|{stated.fact_id}"
-    sql.together(sql.Statement(LOCK_FACT, (LOCK_CLASS, key)))
+    sql.pipeline(sql.Statement(LOCK_FACT, (LOCK_CLASS, key)))
     if subject is None:
         caller, _ = enter(entry)
         return _known(principal, stated) or _state_of_agent(caller.agent_id, principal, stated)
     work = lock([subject.task_id], entry=entry, numbers=[subject.attempt])
-    held = work.get(subject.task_id)
-    return _known(principal, stated) or _state_of_job(work, held, principal, stated, subject)
+    locked = work.get(subject.task_id)
+    return _known(principal, stated) or _state_of_job(work, locked, principal, stated, subject)
 
 
 def _check(stated: Stated) -> None:
@@ -104,17 +104,17 @@ def _known(principal: str, stated: Stated) -> dict[str, Any] | None:
 
 
 def _state_of_job(
-    work: Work, held: Held, principal: str, stated: Stated, subject: Subject
+    work: Work, locked: LockedJob, principal: str, stated: Stated, subject: Subject
 ) -> dict[str, Any]:
-    job = held.job
+    job = locked.job
     current = (subject.attempt, subject.fencing_token) == (job.attempt, job.fencing_token)
     if current:
-        check_token(work, held, subject.attempt, subject.fencing_token)
+        check_token(work, locked, subject.attempt, subject.fencing_token)
     fact = _fact(principal, stated, stream=job.audit_subject, at=work.now)
     fact.relayed = current
     details = stated.told | {"attempt": subject.attempt}
     action = "fact.stated" if current else "fact.kept"
-    work.tell(held, fact, action=action, actor=principal, details=details)
+    work.tell(locked, fact, action=action, actor=principal, details=details)
     work.save()
     return _receipt(fact)
 

@@ -16,14 +16,14 @@ from uuid_utils.compat import uuid7
 
 from agents.models import RISK_TIERS
 from agents.principals import Principal
-from governance import sql
-from governance.clock import READ_CLOCK
-from governance.digests import execution_digest
-from governance.envelopes import payload_of, sign
-from governance.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
+from governance.core import sql
+from governance.core.clock import READ_CLOCK
+from governance.core.digests import execution_digest
+from governance.core.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
+from governance.evidence.envelopes import payload_of, sign
 from jobs.models import Job, JobType, Priority, Task
 from jobs.queries import instant, views_of
-from jobs.transitions.work import Held, Outcome, State, Work, digest
+from jobs.transitions.work import LockedJob, Outcome, State, Work, digest
 
 INTAKE_LIMIT_MAX = 500
 SCHEMA_FAULTS_MAX = 20
@@ -94,7 +94,7 @@ def intake(
     read = _look_up(envelopes)
     work = Work(read.now)
     answers: list[Outcome | DomainError | str] = []
-    made: dict[str, Held] = {}
+    made: dict[str, LockedJob] = {}
     digests = [_content_sha(envelope) for envelope in envelopes]
     for envelope, sha in zip(envelopes, digests, strict=True):
         task_id = envelope["task_id"]
@@ -126,11 +126,11 @@ def intake(
 
 def _look_up(envelopes: list[dict[str, Any]]) -> _Read:
     owners = {e.get("preferred_owner") for e in envelopes}
-    types, agents, sources, known, [clock] = sql.together(
-        sql.among(READ_TYPES, list({e["task_type"] for e in envelopes})),
+    types, agents, sources, known, [clock] = sql.pipeline(
+        sql.any_of(READ_TYPES, list({e["task_type"] for e in envelopes})),
         sql.Statement(READ_AGENTS, ([o for o in owners if o],)),
-        sql.among(READ_SOURCES, list({e["source"] for e in envelopes})),
-        sql.among(READ_KNOWN, [e["task_id"] for e in envelopes]),
+        sql.any_of(READ_SOURCES, list({e["source"] for e in envelopes})),
+        sql.any_of(READ_KNOWN, [e["task_id"] for e in envelopes]),
         sql.Statement(READ_CLOCK),
     )
     return _Read(
@@ -150,7 +150,7 @@ def _content_sha(envelope: dict[str, Any]) -> str:
     return digest(**content)
 
 
-def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read) -> Held:
+def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read) -> LockedJob:
     """Return the job and task of an envelope, unsaved.
 
     :raises InvalidArgument: with every broken rule.
@@ -212,7 +212,7 @@ def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read)
         envelope=signed,
         execution_digest=execution_digest(payload_of(signed)),
     )
-    return Held(job=job, task=task, type=kind, owner=owner)
+    return LockedJob(job=job, task=task, type=kind, owner=owner)
 
 
 def _faults(envelope: dict[str, Any], row: sql.Row | None, read: _Read) -> list[FieldFault]:
@@ -278,37 +278,37 @@ def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator(json.loads(schema))
 
 
-def _insert(work: Work, made: dict[str, Held], principal: Principal) -> set[str]:
+def _insert(work: Work, made: dict[str, LockedJob], principal: Principal) -> set[str]:
     """Insert the jobs that nobody else inserted meanwhile; return their task ids."""
     # In one order for all: an insert waits for a rival's of the same task, and two that named the
     # same tasks in opposite order would wait for each other.
     made = {task_id: made[task_id] for task_id in sorted(made)}
-    for held in made.values():
+    for locked in made.values():
         work.note(
-            held,
-            action="job.held" if held.job.state == State.HELD else "job.queued",
+            locked,
+            action="job.held" if locked.job.state == State.HELD else "job.queued",
             actor=principal.text,
             before="",
-            details={"execution_digest": held.task.execution_digest},
+            details={"execution_digest": locked.task.execution_digest},
         )
-    jobs = [held.job for held in made.values()]
-    [rows] = sql.together(sql.insert(jobs, unless_present=True, returning=("task_id",)))
+    jobs = [locked.job for locked in made.values()]
+    [rows] = sql.pipeline(sql.insert(jobs, unless_present=True, returning=("task_id",)))
     fresh = {row["task_id"]: row["id"] for row in rows}
-    for task_id, held in made.items():
+    for task_id, locked in made.items():
         if task_id in fresh:
-            held.job.pk = held.task.job_id = fresh[task_id]
+            locked.job.pk = locked.task.job_id = fresh[task_id]
     work.save_new([made[task_id] for task_id in fresh])
     return set(fresh)
 
 
 def _known_views(
-    read: _Read, made: dict[str, Held], fresh: set[str]
+    read: _Read, made: dict[str, LockedJob], fresh: set[str]
 ) -> dict[str, tuple[sql.Row, dict[str, Any]]]:
     """Return what existed before, or was inserted by a rival, with its API shape."""
     known = dict(read.known)
     lost = [task_id for task_id in made if task_id not in fresh]
     if lost:
-        [rows] = sql.together(sql.among(READ_KNOWN, lost))
+        [rows] = sql.pipeline(sql.any_of(READ_KNOWN, lost))
         known.update({row["task_id"]: row for row in rows})
     if not known:
         return {}
@@ -320,19 +320,19 @@ def _answer(
     task_id: str,
     sha: str,
     is_new: bool,
-    made: dict[str, Held],
+    made: dict[str, LockedJob],
     known: dict[str, tuple[sql.Row, dict[str, Any]]],
     principal: Principal,
 ) -> Outcome | DomainError:
     if is_new:
-        held = made[task_id]
-        return Outcome(held.job.state, held.view(), status=201)
+        locked = made[task_id]
+        return Outcome(locked.job.state, locked.view(), status=201)
     if task_id in known:
         row, view = known[task_id]
         if row["content_sha256"] != sha or row["submitted_by"] != principal.text:
             return TaskContentMismatch()
         return Outcome("already_queued", view)
-    held = made[task_id]
-    if held.task.content_sha256 != sha:
+    locked = made[task_id]
+    if locked.task.content_sha256 != sha:
         return TaskContentMismatch()
-    return Outcome("already_queued", held.view())
+    return Outcome("already_queued", locked.view())

@@ -7,8 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from agents.principals import Principal
-from governance import sql
-from governance.errors import (
+from governance.core import sql
+from governance.core.errors import (
     DispatcherEpochStale,
     DomainError,
     LeaseExpired,
@@ -119,7 +119,7 @@ def heartbeat(
         "session": session_id,
         "epoch": epoch,
     }
-    [rows] = sql.together(sql.Statement(BEAT, params))
+    [rows] = sql.pipeline(sql.Statement(BEAT, params))
     if session_id is not None and rows:
         _check_caller(rows[0], epoch)
     answers = {

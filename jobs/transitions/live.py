@@ -7,9 +7,9 @@ from datetime import timedelta
 from django.db import transaction
 
 from agents.models import Agent
-from governance import audit, clock
-from governance.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
-from governance.reasons import required
+from governance.core import audit, clock
+from governance.core.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
+from governance.core.reasons import required
 from jobs.models import LiveAuthorization
 
 AUTHORIZED_SECONDS_MAX = 90 * 24 * 3600

@@ -6,16 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from agents.entry import Entry
-from governance import sql
-from governance.errors import (
-    DomainError,
-    InvalidArgument,
-    OutcomeConflict,
-    OutcomeUnknown,
-)
+from governance.core import sql
+from governance.core.errors import DomainError, InvalidArgument, OutcomeConflict, OutcomeUnknown
 from jobs.models import Attempt, Escalation
 from jobs.transitions.guards import check_token, implied_attempt, need_active
-from jobs.transitions.work import Held, Outcome, State, Work, digest, lock, retry_at
+from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock, retry_at
 
 #: Outcomes that a worker reported itself; the others were decided over its head.
 REPORTED = frozenset({"completed", "failed", "escalated"})
@@ -29,18 +24,18 @@ def complete(*, entry: Entry, completions: list[dict[str, Any]]) -> list[Outcome
     the asked order; a task named twice is answered the second time as its repetition.
     """
 
-    def one(work: Work, held: Held, asked: dict[str, Any]) -> None:
-        if held.job.unresolved_executions:
+    def one(work: Work, locked: LockedJob, asked: dict[str, Any]) -> None:
+        if locked.job.unresolved_executions:
             raise OutcomeUnknown("Report the result of the started execution first.")
-        if held.task.output_required and not _delivers(asked):
+        if locked.task.output_required and not _delivers(asked):
             raise InvalidArgument("This task requires an output: result or result_pointer.")
-        attempt = work.end_attempt(held, Attempt.Outcome.COMPLETED)
+        attempt = work.end_attempt(locked, Attempt.Outcome.COMPLETED)
         attempt.result = asked.get("result")
         attempt.result_pointer = asked.get("result_pointer") or ""
         attempt.needs_review = bool(asked.get("needs_review"))
-        reviewed = held.job.review_required or attempt.needs_review
+        reviewed = locked.job.review_required or attempt.needs_review
         work.move(
-            held,
+            locked,
             State.REVIEW_REQUIRED if reviewed else State.COMPLETED,
             action="job.delivered" if reviewed else "job.completed",
             actor=work.worker.actor,
@@ -75,8 +70,8 @@ def fail(
     an execution whose outcome is unknown: `in_doubt`, whatever the worker says.
     """
 
-    def one(work: Work, held: Held, asked: dict[str, Any]) -> None:
-        ended = work.end_attempt(held, Attempt.Outcome.FAILED)
+    def one(work: Work, locked: LockedJob, asked: dict[str, Any]) -> None:
+        ended = work.end_attempt(locked, Attempt.Outcome.FAILED)
         ended.error_message, ended.error_code = error_message, error_code
         ended.retryable = retryable
         if progress is not None:
@@ -84,7 +79,7 @@ def fail(
         details = {"error_code": error_code, "retryable": retryable}
         after_lost_attempt(
             work,
-            held,
+            locked,
             actor=work.worker.actor,
             reason=error_message,
             retryable=retryable,
@@ -111,11 +106,13 @@ def escalate(
 ) -> Outcome:
     """Hand the job to a human: the attempt ends, the job waits for an operator's resolution."""
 
-    def one(work: Work, held: Held, asked: dict[str, Any]) -> None:
-        work.end_attempt(held, Attempt.Outcome.ESCALATED)
-        open_escalation(work, held, raised_by=work.worker.actor, reason=reason, notify_to=notify_to)
+    def one(work: Work, locked: LockedJob, asked: dict[str, Any]) -> None:
+        work.end_attempt(locked, Attempt.Outcome.ESCALATED)
+        open_escalation(
+            work, locked, raised_by=work.worker.actor, reason=reason, notify_to=notify_to
+        )
         work.move(
-            held,
+            locked,
             State.ESCALATED,
             action="job.escalated",
             actor=work.worker.actor,
@@ -130,13 +127,13 @@ def escalate(
 
 
 def open_escalation(
-    work: Work, held: Held, *, raised_by: str, reason: str, notify_to: str = ""
+    work: Work, locked: LockedJob, *, raised_by: str, reason: str, notify_to: str = ""
 ) -> None:
     """Open the job's escalation."""
     work.add(
         Escalation(
-            job_id=held.job.pk,
-            attempt=held.job.attempt,
+            job_id=locked.job.pk,
+            attempt=locked.job.attempt,
             raised_by=raised_by,
             raised_at=work.now,
             reason=reason,
@@ -147,7 +144,7 @@ def open_escalation(
 
 def after_lost_attempt(
     work: Work,
-    held: Held,
+    locked: LockedJob,
     *,
     actor: str,
     reason: str,
@@ -161,18 +158,18 @@ def after_lost_attempt(
 
     :param failed: the audit action.
     """
-    job = held.job
+    job = locked.job
     if job.unresolved_executions:
         target = State.IN_DOUBT
     elif retryable and job.attempts_left > 0:
-        job.available_at = retry_at(held, work.now)
+        job.available_at = retry_at(locked, work.now)
         target = State.QUEUED
     else:
         target = State.FAILED
-    work.move(held, target, action=failed, actor=actor, reason=reason, details=details)
+    work.move(locked, target, action=failed, actor=actor, reason=reason, details=details)
 
 
-def judge(work: Work, held: Held, asked: dict[str, Any], sha: str) -> bool:
+def judge(work: Work, locked: LockedJob, asked: dict[str, Any], sha: str) -> bool:
     """Return whether the write is a repetition of the attempt's recorded outcome.
 
     Evaluated in the documented order: recorded outcome, then token, then state. A write without
@@ -186,16 +183,16 @@ def judge(work: Work, held: Held, asked: dict[str, Any], sha: str) -> bool:
     """
     number, token = asked.get("attempt"), asked.get("fencing_token")
     if number is None or token is None:
-        number, token = implied_attempt(work, held, worker_id=asked.get("worker_id"))
-    attempt = held.attempts.get(number)
+        number, token = implied_attempt(work, locked, worker_id=asked.get("worker_id"))
+    attempt = locked.attempts.get(number)
     known = attempt is not None and attempt.fencing_token == token
     if known and attempt is not None and attempt.ended_at is not None:
         if attempt.outcome_sha256 == sha:
             return True
         if attempt.outcome in REPORTED:
-            raise OutcomeConflict(current={"outcome": attempt.outcome, "state": held.job.state})
-    check_token(work, held, number, token)
-    need_active(held)
+            raise OutcomeConflict(current={"outcome": attempt.outcome, "state": locked.job.state})
+    check_token(work, locked, number, token)
+    need_active(locked)
     return False
 
 
@@ -203,7 +200,7 @@ def judge(work: Work, held: Held, asked: dict[str, Any], sha: str) -> bool:
 def _record(
     entry: Entry,
     asked: list[dict[str, Any]],
-    apply: Callable[[Work, Held, dict[str, Any]], None],
+    apply: Callable[[Work, LockedJob, dict[str, Any]], None],
     sha_of: Callable[[dict[str, Any]], str],
 ) -> list[Outcome | DomainError]:
     """Lock all jobs, judge and apply each request by itself, save them together."""
@@ -220,21 +217,21 @@ def _record(
 def _apply_one(
     work: Work,
     item: dict[str, Any],
-    apply: Callable[[Work, Held, dict[str, Any]], None],
+    apply: Callable[[Work, LockedJob, dict[str, Any]], None],
     sha: str,
 ) -> Outcome | DomainError:
     """Guards all come before the first write, so that a refused item leaves no trace."""
     try:
-        held = work.get(item["task_id"])
-        if judge(work, held, item, sha):
-            return Outcome("already_recorded", held.view())
-        apply(work, held, item)
+        locked = work.get(item["task_id"])
+        if judge(work, locked, item, sha):
+            return Outcome("already_recorded", locked.view())
+        apply(work, locked, item)
     except DomainError as refusal:
         return refusal
-    attempt = held.last_attempt
+    attempt = locked.last_attempt
     assert attempt is not None
     attempt.outcome_sha256 = sha
-    return Outcome("recorded", held.view())
+    return Outcome("recorded", locked.view())
 
 
 def _one(
@@ -242,7 +239,7 @@ def _one(
     task_id: str,
     attempt: int | None,
     fencing_token: int | None,
-    apply: Callable[[Work, Held, dict[str, Any]], None],
+    apply: Callable[[Work, LockedJob, dict[str, Any]], None],
     sha_of: Callable[[dict[str, Any]], str],
 ) -> Outcome:
     item = {"task_id": task_id, "attempt": attempt, "fencing_token": fencing_token}

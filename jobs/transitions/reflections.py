@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from agents.entry import Entry
-from governance import sql
-from governance.errors import ReflectionConflict
+from governance.core import sql
+from governance.core.errors import ReflectionConflict
 from jobs.models import Reflection
 from jobs.transitions.guards import check_token, implied_attempt
 from jobs.transitions.work import Outcome, digest, lock
@@ -41,25 +41,25 @@ def reflect(
     :raises StaleFencingToken, FencingTokenRequired: not the current attempt's worker.
     """
     work = lock([task_id], entry=entry, numbers=[attempt])
-    held = work.get(task_id)
+    locked = work.get(task_id)
     sha = digest(**{name: content.get(name) for name in FIELDS})
     if sequence_number is not None:
-        known = Reflection.objects.filter(job_id=held.job.pk, number=sequence_number).first()
+        known = Reflection.objects.filter(job_id=locked.job.pk, number=sequence_number).first()
         if known is not None:
             if known.content_sha256 != sha:
                 raise ReflectionConflict(current={"sequence_number": sequence_number})
             return Outcome(
-                "already_recorded", held.view(), extra={"sequence_number": sequence_number}
+                "already_recorded", locked.view(), extra={"sequence_number": sequence_number}
             )
     if attempt is None or fencing_token is None:
-        attempt, fencing_token = implied_attempt(work, held)
-    check_token(work, held, attempt, fencing_token)
-    number = sequence_number or held.job.reflection_count + 1
-    held.job.reflection_count = max(held.job.reflection_count, number)
+        attempt, fencing_token = implied_attempt(work, locked)
+    check_token(work, locked, attempt, fencing_token)
+    number = sequence_number or locked.job.reflection_count + 1
+    locked.job.reflection_count = max(locked.job.reflection_count, number)
     given = {name: content[name] for name in FIELDS if content.get(name) is not None}
     work.add(
         Reflection(
-            job_id=held.job.pk,
+            job_id=locked.job.pk,
             number=number,
             attempt=attempt,
             agent_id=work.worker.agent_id,
@@ -69,10 +69,10 @@ def reflect(
         )
     )
     work.note(
-        held,
+        locked,
         action="job.reflected",
         actor=work.worker.actor,
         details={"sequence_number": number, "content_sha256": sha},
     )
     work.save()
-    return Outcome("recorded", held.view(), status=201, extra={"sequence_number": number})
+    return Outcome("recorded", locked.view(), status=201, extra={"sequence_number": number})

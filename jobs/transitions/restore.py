@@ -14,8 +14,8 @@ from django.db import transaction
 
 from agents import barrier
 from agents.transitions import epochs
-from governance import sql
-from governance.reasons import required
+from governance.core import sql
+from governance.core.reasons import required
 from jobs.models import Attempt
 from jobs.transitions.sweeping import lose_attempt
 from jobs.transitions.work import lock
@@ -52,27 +52,27 @@ def restore(*, actor: str, reason: str) -> Restored:
     """
     reason = required(reason)
     for setting in NO_TIME_LIMITS.split("; "):
-        sql.together(sql.Statement(setting))
+        sql.pipeline(sql.Statement(setting))
     barrier.hold()
-    [active] = sql.together(sql.Statement(ACTIVE_TASKS))
+    [active] = sql.pipeline(sql.Statement(ACTIVE_TASKS))
     work = lock([row["task_id"] for row in active])
-    for held in work.held.values():
+    for locked in work.locked.values():
         lose_attempt(
             work,
-            held,
+            locked,
             Attempt.Outcome.SUPERSEDED,
             "The control plane was restored; the lease may be one that was lost.",
         )
     work.save()
-    [[raised]] = sql.together(sql.Statement(RAISE_TOKENS, {"jump": TOKEN_JUMP}))
+    [[raised]] = sql.pipeline(sql.Statement(RAISE_TOKENS, {"jump": TOKEN_JUMP}))
     epoch = epochs.rotate(
         actor=actor,
         reason=reason,
         details={
             "after_restore": True,
-            "leases_ended": len(work.held),
+            "leases_ended": len(work.locked),
             "tokens_raised": raised["jobs"],
             "token_jump": TOKEN_JUMP,
         },
     )
-    return Restored(epoch, len(work.held), raised["jobs"])
+    return Restored(epoch, len(work.locked), raised["jobs"])

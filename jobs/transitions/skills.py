@@ -11,8 +11,8 @@ from typing import Any
 
 from agents.entry import Caller, Entry, enter
 from agents.models import Agent
-from governance import audit, sql
-from governance.errors import NotFound
+from governance.core import audit, sql
+from governance.core.errors import NotFound
 from jobs.models import Skill
 from jobs.queries import instant
 
@@ -68,7 +68,7 @@ def extract_skills(
     """
     caller, _ = enter(entry)
     agent = _locked(caller)
-    [found] = sql.together(
+    [found] = sql.pipeline(
         sql.Statement(
             RECURRING,
             {

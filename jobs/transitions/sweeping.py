@@ -15,12 +15,12 @@ import structlog
 from django.db import OperationalError, connection, transaction
 
 from agents.transitions.admission import end_drains
-from governance import clock, sql
-from governance.idempotency import RETRIED_STATES
+from governance.core import clock, sql
+from governance.core.idempotency import RETRIED_STATES
 from jobs.models import Attempt
 from jobs.transitions.decisions import approval_expired, end_approval
 from jobs.transitions.outcomes import after_lost_attempt
-from jobs.transitions.work import Held, State, Work, lock
+from jobs.transitions.work import LockedJob, State, Work, lock
 
 log = structlog.get_logger(__name__)
 
@@ -140,7 +140,7 @@ def sweep(*, limit: int = SWEEP_LIMIT, failures: Failures | None = None) -> Swee
     failures = Failures() if failures is None else failures
     report = SweepReport()
     resting = failures.resting()
-    [rows] = sql.together(sql.Statement(DUE, {"limit": limit, "resting": resting}))
+    [rows] = sql.pipeline(sql.Statement(DUE, {"limit": limit, "resting": resting}))
     report.found = len(rows)
     for row in rows:
         task_id = row["task_id"]
@@ -185,25 +185,25 @@ def end_if_due(*, task_id: str) -> str | None:
     supersession, the lease, the queue wait, the approval.
     """
     work = lock([task_id], if_free=True)
-    held = work.held.get(task_id)
-    if held is None:
+    locked = work.locked.get(task_id)
+    if locked is None:
         return None
-    job, attempt, lease = held.job, held.last_attempt, held.lease
+    job, attempt, lease = locked.job, locked.last_attempt, locked.lease
     ended = None
     if job.deadline_at and job.deadline_at <= work.now and job.state not in job.FINISHED:
-        ended = _miss_deadline(work, held)
+        ended = _miss_deadline(work, locked)
     elif job.state == State.ACTIVE and attempt is not None and lease is not None:
         if attempt.deadline_at and attempt.deadline_at <= work.now:
             ended = lose_attempt(
-                work, held, Attempt.Outcome.TIMED_OUT, "The attempt's time is over."
+                work, locked, Attempt.Outcome.TIMED_OUT, "The attempt's time is over."
             )
         elif _superseded(lease.session_id):
             ended = lose_attempt(
-                work, held, Attempt.Outcome.SUPERSEDED, "A newer session has taken its place."
+                work, locked, Attempt.Outcome.SUPERSEDED, "A newer session has taken its place."
             )
         elif lease.expires_at <= work.now:
             ended = lose_attempt(
-                work, held, Attempt.Outcome.LEASE_EXPIRED, "The lease has expired."
+                work, locked, Attempt.Outcome.LEASE_EXPIRED, "The lease has expired."
             )
     elif (
         job.state == State.QUEUED
@@ -213,17 +213,17 @@ def end_if_due(*, task_id: str) -> str | None:
     ):
         ended = "queue_wait"
         work.move(
-            held,
+            locked,
             State.STOPPED,
             action="job.expired",
             actor=ACTOR,
             reason="The job was not started in time.",
         )
-    elif job.state == State.QUEUED and approval_expired(work, held):
+    elif job.state == State.QUEUED and approval_expired(work, locked):
         ended = "approval"
         end_approval(
             work,
-            held,
+            locked,
             actor=ACTOR,
             reason="The approval expired while the job waited in the queue.",
         )
@@ -232,19 +232,19 @@ def end_if_due(*, task_id: str) -> str | None:
 
 
 def _superseded(session_pk: int) -> bool:
-    [[row]] = sql.together(sql.Statement(READ_SESSION, (session_pk,)))
+    [[row]] = sql.pipeline(sql.Statement(READ_SESSION, (session_pk,)))
     return row["state"] == "superseded"
 
 
-def lose_attempt(work: Work, held: Held, outcome: str, reason: str) -> str:
+def lose_attempt(work: Work, locked: LockedJob, outcome: str, reason: str) -> str:
     """End an attempt over its worker's head: its token is void, the job goes where it must."""
-    attempt = work.end_attempt(held, outcome)
+    attempt = work.end_attempt(locked, outcome)
     attempt.error_code = outcome.upper()
     attempt.error_message = reason
-    held.job.fencing_token += 1
+    locked.job.fencing_token += 1
     after_lost_attempt(
         work,
-        held,
+        locked,
         actor=ACTOR,
         reason=reason,
         retryable=True,
@@ -253,13 +253,13 @@ def lose_attempt(work: Work, held: Held, outcome: str, reason: str) -> str:
     return str(outcome)
 
 
-def _miss_deadline(work: Work, held: Held) -> str:
+def _miss_deadline(work: Work, locked: LockedJob) -> str:
     reason = "The job's deadline has passed."
-    if held.job.state == State.ACTIVE:
-        attempt = work.end_attempt(held, Attempt.Outcome.DEADLINE_EXCEEDED)
+    if locked.job.state == State.ACTIVE:
+        attempt = work.end_attempt(locked, Attempt.Outcome.DEADLINE_EXCEEDED)
         attempt.error_code, attempt.error_message = "DEADLINE_EXCEEDED", reason
-        held.job.fencing_token += 1
-    if held.job.state == State.ESCALATED:
-        work.end_escalation(held, actor=ACTOR, reason=reason)
-    work.move(held, State.FAILED, action="job.deadline_exceeded", actor=ACTOR, reason=reason)
+        locked.job.fencing_token += 1
+    if locked.job.state == State.ESCALATED:
+        work.end_escalation(locked, actor=ACTOR, reason=reason)
+    work.move(locked, State.FAILED, action="job.deadline_exceeded", actor=ACTOR, reason=reason)
     return "deadline_exceeded"

@@ -12,9 +12,8 @@ from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
-from governance import objects
-from governance.characters import unseen
-from governance.errors import (
+from governance.core.characters import unseen
+from governance.core.errors import (
     ArtifactExists,
     ChecksumMismatch,
     FieldFault,
@@ -23,11 +22,12 @@ from governance.errors import (
     NotFound,
     RateLimited,
 )
-from governance.objects import OBJECT_BYTES_MAX, Stored
+from jobs import objects
 from jobs.models import Upload
+from jobs.objects import OBJECT_BYTES_MAX, Stored
 from jobs.queries import instant
 from jobs.transitions.guards import check_token, need_active, need_lease, need_session
-from jobs.transitions.work import Held, Work, lock
+from jobs.transitions.work import LockedJob, Work, lock
 
 #: Of one attempt, stored or still open; a grant that ran out unused makes room again.
 GRANTS_MAX = 200
@@ -56,14 +56,14 @@ def grant_upload(
     """
     _check(announced)
     work = lock([task_id], entry=entry, numbers=[attempt])
-    held = work.get(task_id)
+    locked = work.get(task_id)
     need_session(work)
-    check_token(work, held, attempt, fencing_token)
-    need_active(held)
-    need_lease(work, held)
-    _check_room(work, held)
+    check_token(work, locked, attempt, fencing_token)
+    need_active(locked)
+    need_lease(work, locked)
+    _check_room(work, locked)
     key = objects.object_key(
-        job_id=str(held.job.job_id), fencing_token=fencing_token, sha256=announced.sha256
+        job_id=str(locked.job.job_id), fencing_token=fencing_token, sha256=announced.sha256
     )
     grant = objects.store().grant(
         key=key,
@@ -73,7 +73,7 @@ def grant_upload(
     )
     upload = Upload(
         upload_id=uuid7(),
-        job_id=held.job.pk,
+        job_id=locked.job.pk,
         attempt=attempt,
         fencing_token=fencing_token,
         name=announced.name,
@@ -86,7 +86,7 @@ def grant_upload(
     )
     work.add(upload)
     work.note(
-        held,
+        locked,
         action="upload.granted",
         actor=work.worker.actor,
         details={"upload_id": str(upload.upload_id), "name": upload.name, "sha256": upload.sha256},
@@ -140,11 +140,11 @@ def complete_upload(
     :raises StaleFencingToken: the attempt is not the current one.
     """
     work = lock([task_id], entry=entry, numbers=[attempt])
-    held = work.get(task_id)
+    locked = work.get(task_id)
     need_session(work)
     upload = (
         Upload.objects.select_for_update(no_key=True)
-        .filter(upload_id=upload_id, job_id=held.job.pk)
+        .filter(upload_id=upload_id, job_id=locked.job.pk)
         .first()
     )
     if upload is None:
@@ -153,7 +153,7 @@ def complete_upload(
     mine = (upload.attempt, upload.fencing_token) == (attempt, fencing_token)
     if mine and upload.artifact_id and told == wanted:
         return _receipt("already_recorded", upload)
-    check_token(work, held, attempt, fencing_token)
+    check_token(work, locked, attempt, fencing_token)
     if told != wanted:
         raise ChecksumMismatch("Size or checksum are not those of the grant.")
     if upload.fencing_token != fencing_token:
@@ -166,14 +166,14 @@ def complete_upload(
         raise ChecksumMismatch()
     # Under the job's lock; index: upload_name_once_per_attempt.
     rival = Upload.objects.filter(
-        job_id=held.job.pk, fencing_token=fencing_token, name=upload.name, state="stored"
+        job_id=locked.job.pk, fencing_token=fencing_token, name=upload.name, state="stored"
     ).first()
     if rival is not None:
         raise ArtifactExists(current={"artifact_id": str(rival.artifact_id)})
     upload.artifact_id = uuid7()
     upload.state, upload.stored_at = Upload.State.STORED, work.now
     fact_id = work.note(
-        held,
+        locked,
         action="artifact.uploaded",
         actor=work.worker.actor,
         details={
@@ -204,11 +204,11 @@ def _check(announced: Announced) -> None:
         raise InvalidArgument("This upload cannot be granted.", errors=faults)
 
 
-def _check_room(work: Work, held: Held) -> None:
+def _check_room(work: Work, locked: LockedJob) -> None:
     """Refuse a grant too many. Under the job's lock; index: the foreign key's."""
     taken = Q(state=Upload.State.STORED) | Q(expires_at__gt=work.now)
     of_attempt = Upload.objects.filter(
-        taken, job_id=held.job.pk, fencing_token=held.job.fencing_token
+        taken, job_id=locked.job.pk, fencing_token=locked.job.fencing_token
     )
     if of_attempt.count() >= GRANTS_MAX:
         raise RateLimited(

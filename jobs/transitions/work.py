@@ -18,10 +18,10 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Caller, Entry, enter
-from governance import audit, clock, outbox, sql
-from governance.digests import canonical
-from governance.errors import NotFound, WrongOwner
-from governance.models import AuditEvent, Fact
+from governance.core import audit, clock, outbox, sql
+from governance.core.digests import canonical
+from governance.core.errors import NotFound, WrongOwner
+from governance.core.models import AuditEvent, Fact
 from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
@@ -90,7 +90,7 @@ LOCK_LEASES = (
 # What stands around the jobs once they are locked, and the clock, in one statement after the locks:
 # each job's lease; its running or last attempt and those of the numbers that the request names,
 # each with the session that made it. One row per attempt, and one for a job without.
-READ_STANDING = (
+READ_CONTEXT = (
     f"SELECT clock_timestamp() AS now, j.id AS job_id, {sql.select_list(Lease, 'l')},"
     f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, s.state AS session_state,"
     " s.dispatcher_epoch AS session_epoch FROM jobs_job j"
@@ -123,7 +123,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Maker:
+class AttemptSession:
     """The session that made an attempt, as it stands now."""
 
     kind: str
@@ -136,7 +136,7 @@ class Maker:
 
 
 @dataclass
-class Held:
+class LockedJob:
     """A locked job with what stands around it."""
 
     job: Job
@@ -146,7 +146,7 @@ class Held:
     lease: Lease | None = None
     attempts: dict[int, Attempt] = field(default_factory=dict)
     #: By the attempt's number.
-    makers: dict[int, Maker] = field(default_factory=dict)
+    sessions: dict[int, AttemptSession] = field(default_factory=dict)
 
     @property
     def last_attempt(self) -> Attempt | None:
@@ -170,12 +170,12 @@ class Work:
     def __init__(self, now: datetime, caller: Caller | None = None) -> None:
         self.now = now
         self.caller = caller
-        self.held: dict[str, Held] = {}
+        self.locked: dict[str, LockedJob] = {}
         self._jobs: dict[int, Job] = {}
         self._ended: dict[int, Attempt] = {}
         self._dropped: list[int] = []
         #: Jobs whose governed attempt has ended: what it may still do ends with it.
-        self._disarmed: list[Held] = []
+        self._disarmed: list[LockedJob] = []
         self._events: list[AuditEvent] = []
         self._facts: list[Fact] = []
         self._fresh: list[Any] = []
@@ -187,22 +187,22 @@ class Work:
         assert self.caller is not None
         return self.caller
 
-    def get(self, task_id: str) -> Held:
+    def get(self, task_id: str) -> LockedJob:
         """Return the locked job of `task_id`.
 
         :raises NotFound: there is none.
         :raises WrongOwner: it belongs to another agent than the caller.
         """
-        held = self.held.get(task_id)
-        if held is None:
+        locked = self.locked.get(task_id)
+        if locked is None:
             raise NotFound("There is no job of that task_id.")
-        if self.caller is not None and held.job.agent_id != self.caller.agent_id:
+        if self.caller is not None and locked.job.agent_id != self.caller.agent_id:
             raise WrongOwner()
-        return held
+        return locked
 
     def move(
         self,
-        held: Held,
+        locked: LockedJob,
         state: str,
         *,
         action: str,
@@ -211,13 +211,13 @@ class Work:
         details: dict[str, Any] | None = None,
     ) -> None:
         """Put the job into `state`, with its audit event and its fact."""
-        before = held.job.state
-        held.job.move_to(state, at=self.now)
-        self.note(held, action=action, actor=actor, reason=reason, before=before, details=details)
+        before = locked.job.state
+        locked.job.move_to(state, at=self.now)
+        self.note(locked, action=action, actor=actor, reason=reason, before=before, details=details)
 
     def note(
         self,
-        held: Held,
+        locked: LockedJob,
         *,
         action: str,
         actor: str,
@@ -229,7 +229,7 @@ class Work:
 
         Returns the fact's id.
         """
-        job = held.job
+        job = locked.job
         told = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
         # A job that has just come into being was nothing before.
         was = job.state if before is None else before
@@ -248,7 +248,7 @@ class Work:
         data = {
             "job_id": str(job.job_id),
             "task_id": job.task_id,
-            "owner": held.owner,
+            "owner": locked.owner,
             "state": job.state,
             "fencing_token": job.fencing_token,
             **told,
@@ -262,31 +262,31 @@ class Work:
             data=data,
         )
         self._facts.append(told_outside)
-        self.touch(held)
+        self.touch(locked)
         return told_outside.fact_id
 
     def tell(
-        self, held: Held, fact: Fact, *, action: str, actor: str, details: dict[str, Any]
+        self, locked: LockedJob, fact: Fact, *, action: str, actor: str, details: dict[str, Any]
     ) -> None:
         """Save a fact that somebody else states about the job, with the event that records it."""
         event = audit.chain(
-            held.job,
-            subject=held.job.audit_subject,
+            locked.job,
+            subject=locked.job.audit_subject,
             action=action,
             actor=actor,
             at=self.now,
             details=details,
         )
         if fact.relayed:
-            held.job.fact_sequence += 1
-            fact.sequence = held.job.fact_sequence
+            locked.job.fact_sequence += 1
+            fact.sequence = locked.job.fact_sequence
         self._events.append(event)
         self._facts.append(fact)
-        self.touch(held)
+        self.touch(locked)
 
-    def touch(self, held: Held) -> None:
+    def touch(self, locked: LockedJob) -> None:
         """Save the job's moving columns at the end."""
-        self._jobs[held.job.pk] = held.job
+        self._jobs[locked.job.pk] = locked.job
 
     def touch_attempt(self, attempt: Attempt) -> None:
         """Save the attempt's ending columns at the end."""
@@ -300,25 +300,25 @@ class Work:
         """Save a new row of any other model, before the job that it explains."""
         self._fresh.append(row)
 
-    def end_attempt(self, held: Held, outcome: str) -> Attempt:
+    def end_attempt(self, locked: LockedJob, outcome: str) -> Attempt:
         """End the running attempt: close its row, keep its last progress, drop its lease."""
-        attempt, lease = held.last_attempt, held.lease
-        assert attempt is not None, f"{held.job} is active without an attempt"
+        attempt, lease = locked.last_attempt, locked.lease
+        assert attempt is not None, f"{locked.job} is active without an attempt"
         attempt.close(outcome, at=self.now)
         if lease is not None:
             if attempt.progress is None:
                 attempt.progress = lease.progress
-            self._dropped.append(held.job.pk)
-            held.lease = None
+            self._dropped.append(locked.job.pk)
+            locked.lease = None
         self.touch_attempt(attempt)
         if attempt.governed:
-            self._disarmed.append(held)
+            self._disarmed.append(locked)
         return attempt
 
-    def end_escalation(self, held: Held, *, actor: str, reason: str) -> None:
+    def end_escalation(self, locked: LockedJob, *, actor: str, reason: str) -> None:
         """Close the job's open escalation, whose subject has ended."""
         self._statements.append(
-            sql.Statement(END_ESCALATIONS, (self.now, actor, reason, [held.job.pk]))
+            sql.Statement(END_ESCALATIONS, (self.now, actor, reason, [locked.job.pk]))
         )
 
     def also(self, statement: sql.Statement) -> None:
@@ -327,25 +327,25 @@ class Work:
 
     def _end_authority(self) -> None:
         """End what governed attempts may still do, and say so on their jobs' chains."""
-        by_job_id = {held.job.job_id: held for held in self._disarmed}
-        jobs = [held.job for held in self._disarmed]
+        by_job_id = {locked.job.job_id: locked for locked in self._disarmed}
+        jobs = [locked.job for locked in self._disarmed]
         self._disarmed = []
         for released in end_authority(jobs=jobs, now=self.now):
             event = released.event()
-            held = by_job_id[released.reservation.job_id]
-            self.note(held, action=event["action"], actor=AUTHORITY, details=event["after"])
+            locked = by_job_id[released.reservation.job_id]
+            self.note(locked, action=event["action"], actor=AUTHORITY, details=event["after"])
 
-    def save_new(self, fresh: list[Held]) -> None:
+    def save_new(self, fresh: list[LockedJob]) -> None:
         """Write tasks, events and facts of jobs that were just inserted, and of no others."""
         if not fresh:
             return
-        subjects = {held.job.audit_subject for held in fresh}
-        written = sql.at_once(
-            sql.insert([held.task for held in fresh]),
+        subjects = {locked.job.audit_subject for locked in fresh}
+        written = sql.one_cte(
+            sql.insert([locked.task for locked in fresh]),
             sql.insert([event for event in self._events if event.subject in subjects]),
             sql.insert([fact for fact in self._facts if fact.stream in subjects]),
         )
-        sql.together(written)
+        sql.pipeline(written)
 
     def save(self) -> None:
         """Write everything in one round trip, in the order that the guards of the tables need."""
@@ -359,7 +359,7 @@ class Work:
         statements += [sql.insert(by_model.pop(kind)) for kind in list(by_model) if kind not in HOT]
         moving = [sql.insert(rows) for rows in by_model.values()]
         if self._dropped:
-            moving.append(sql.among(DROP_LEASES, self._dropped))
+            moving.append(sql.any_of(DROP_LEASES, self._dropped))
         if self._ended:
             moving.append(sql.update(list(self._ended.values()), ENDING))
         if self._jobs:
@@ -367,9 +367,9 @@ class Work:
         if self._events:
             moving += [sql.insert(self._events), sql.insert(self._facts)]
         if moving:
-            statements.append(sql.at_once(*moving))
+            statements.append(sql.one_cte(*moving))
         if statements:
-            sql.together(*statements)
+            sql.pipeline(*statements)
         self._announce()
 
     def _announce(self) -> None:
@@ -397,35 +397,35 @@ def lock(
     :param numbers: the attempts that the request names, beside the running or last ones.
     :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
     """
-    locks = [sql.among(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
+    locks = [sql.any_of(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
     if if_free:
-        locks.append(sql.among(LOCK_LEASES, task_ids))
-    standing = read_standing(task_ids, numbers)
+        locks.append(sql.any_of(LOCK_LEASES, task_ids))
+    standing = read_context(task_ids, numbers)
     caller = None
     if entry is not None:
         caller, rows = enter(entry, also=(*locks, standing), make_session=make_session)
     else:
-        rows = sql.together(*locks, standing)
+        rows = sql.pipeline(*locks, standing)
     jobs, *_, around = rows
     work = Work(around[0]["now"] if around else clock.now(), caller)
     for row in jobs:
-        held = from_row(row)
-        work.held[held.job.task_id] = held
-    stand(work.held.values(), around)
+        locked = from_row(row)
+        work.locked[locked.job.task_id] = locked
+    load_context(work.locked.values(), around)
     return work
 
 
-def read_standing(
+def read_context(
     task_ids: Sequence[str], numbers: Sequence[int | None] | None = None
 ) -> sql.Statement:
     """Return the reading of what stands around the jobs. :param numbers: as of `lock`."""
     named = sorted({number for number in numbers or () if number is not None})
-    return sql.among(READ_STANDING, task_ids, named)
+    return sql.any_of(READ_CONTEXT, task_ids, named)
 
 
-def stand(held: Iterable[Held], rows: Sequence[sql.Row]) -> None:
-    """Put what `read_standing` has read around the jobs that are held, and no others."""
-    by_pk = {one.job.pk: one for one in held}
+def load_context(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
+    """Put what `read_context` has read around the jobs that are held, and no others."""
+    by_pk = {one.job.pk: one for one in locked}
     for row in rows:
         one, number = by_pk.get(row["job_id"]), row["p_number"]
         if one is None:
@@ -434,14 +434,14 @@ def stand(held: Iterable[Held], rows: Sequence[sql.Row]) -> None:
             one.lease = sql.build(Lease, row, "l")
         if number is not None:
             one.attempts[number] = sql.build(Attempt, row, "p")
-            one.makers[number] = Maker(
+            one.sessions[number] = AttemptSession(
                 row["session_kind"], row["session_state"], row["session_epoch"]
             )
 
 
-def from_row(row: sql.Row) -> Held:
+def from_row(row: sql.Row) -> LockedJob:
     """Return the locked job of a row that `SELECT_JOBS` selected."""
-    return Held(
+    return LockedJob(
         job=sql.build(Job, row, "j"),
         task=sql.build(Task, row, "t"),
         type=sql.build(JobType, row, "y"),
@@ -454,11 +454,11 @@ def digest(**content: Any) -> str:
     return hashlib.sha256(canonical(content)).hexdigest()
 
 
-def retry_at(held: Held, now: datetime) -> datetime:
+def retry_at(locked: LockedJob, now: datetime) -> datetime:
     """Return when the next automatic attempt may be claimed; the job type's policy."""
     delay = retry_delay_seconds(
-        held.job.attempt,
-        base_seconds=held.type.backoff_base_seconds,
-        cap_seconds=held.type.backoff_cap_seconds,
+        locked.job.attempt,
+        base_seconds=locked.type.backoff_base_seconds,
+        cap_seconds=locked.type.backoff_cap_seconds,
     )
     return now + timedelta(seconds=delay)

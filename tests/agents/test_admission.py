@@ -14,8 +14,8 @@ from agents.entry import Entry
 from agents.models import AdmissionChange, Agent, MaintenanceInhibit, Presence, RuntimeSwitch
 from agents.transitions import inhibits, presence, switches
 from agents.transitions.admission import end_drains, set_admission
-from governance import clock
-from governance.errors import (
+from governance.core import clock
+from governance.core.errors import (
     AdmissionClosed,
     AdmissionDraining,
     BarrierConflict,
@@ -26,7 +26,7 @@ from governance.errors import (
     NotFound,
     PermissionDenied,
 )
-from governance.models import AuditEvent
+from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Job
 

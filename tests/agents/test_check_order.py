@@ -17,7 +17,7 @@ from agents.entry import Entry
 from agents.models import Agent
 from agents.transitions import epochs
 from agents.transitions.sessions import Boot, activate
-from governance.models import AuditEvent
+from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Job, Lease
 from tests.client import Api, refused

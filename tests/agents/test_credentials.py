@@ -15,7 +15,7 @@ from agents.models import Agent, Credential, Submitter
 from agents.permissions import GROUPS, VERBS
 from agents.principals import identify
 from agents.transitions import credentials
-from governance.errors import (
+from governance.core.errors import (
     ClientCertificateMismatch,
     InvalidArgument,
     InvalidTransition,
@@ -23,7 +23,7 @@ from governance.errors import (
     PermissionDenied,
     Unauthenticated,
 )
-from governance.models import AuditEvent
+from governance.core.models import AuditEvent
 from jobs import bootstrap
 from jobs.models import JobType
 

@@ -15,8 +15,8 @@ from agents.transitions.principals import (
     register_agent,
     register_submitter,
 )
-from governance.errors import InvalidArgument, NotFound
-from governance.models import AuditEvent
+from governance.core.errors import InvalidArgument, NotFound
+from governance.core.models import AuditEvent
 
 BY = {"actor": "user:anna", "reason": "policy"}
 

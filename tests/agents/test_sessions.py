@@ -10,7 +10,7 @@ from agents.entry import Entry
 from agents.models import Activation, Agent, Fleet, Session
 from agents.transitions import epochs, sessions
 from agents.transitions.sessions import Boot, activate
-from governance.errors import (
+from governance.core.errors import (
     DispatcherEpochStale,
     IdempotencyKeyReused,
     InvalidArgument,
@@ -21,7 +21,7 @@ from governance.errors import (
     SessionRequired,
     SessionSuperseded,
 )
-from governance.models import AuditEvent
+from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Attempt, Job, Lease
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from governance import embedded
+from governance.local import embedded
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from typing import Any
 
 from uuid_utils.compat import uuid7
 
-from governance import embedded
+from governance.local import embedded
 from tests.benchmarks import throwaway_folder
 
 ROOT = Path(__file__).resolve().parents[2]

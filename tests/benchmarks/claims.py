@@ -104,7 +104,7 @@ class Cycle:
         from agents.entry import Entry
         from agents.models import Agent, Submitter
         from agents.principals import Principal
-        from governance import clock
+        from governance.core import clock
 
         agent = Agent.objects.get(name=AGENT)
         submitter = Submitter.objects.create(name="bench", created_at=clock.now())

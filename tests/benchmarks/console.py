@@ -102,7 +102,7 @@ def paths(prefix: str) -> list[str]:
     """Return the pages, among them lists as they are filtered, searched and paged deep."""
     from django.urls import reverse
 
-    from governance.models import AuditEvent
+    from governance.core.models import AuditEvent
     from jobs.models import Job
 
     middle, event = middle_of(Job), middle_of(AuditEvent)

@@ -13,9 +13,12 @@ from django.contrib.auth.models import Group, User
 from playwright.sync_api import Page, expect
 
 from agents.models import Credential, MaintenanceInhibit
-from governance import clock, relay
 from governance.console import acts
-from governance.models import BulkRun, Fact, StreamHold
+from governance.console.models import BulkRun
+from governance.core import clock
+from governance.core.models import Fact
+from governance.relay import relay
+from governance.relay.models import StreamHold
 from jobs import transitions
 from jobs.models import Job, JobType, RetryExtension
 from jobs.transitions.sweeping import end_if_due

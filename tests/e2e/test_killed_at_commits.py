@@ -29,12 +29,14 @@ from agents.management.commands import switch_runtime
 from agents.models import Agent, MaintenanceInhibit, RuntimeSwitch
 from agents.principals import Principal
 from agents.transitions import presence
-from governance import ledger, objects, sealing
 from governance.console import acts
-from governance.errors import MaintenanceInhibited
-from governance.models import AuditEvent, BulkItem, BulkRun, Fact
-from governance.models.money import Reservation
-from jobs import transitions, wakeups
+from governance.console.models import BulkItem, BulkRun
+from governance.core.errors import MaintenanceInhibited
+from governance.core.models import AuditEvent, Fact
+from governance.evidence import sealing
+from governance.money import ledger
+from governance.money.models import Reservation
+from jobs import objects, transitions, wakeups
 from jobs.models import Execution, Job, JobType, Permit
 from jobs.transitions import executions
 from tests.client import Api

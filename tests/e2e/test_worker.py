@@ -11,8 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from governance import objects
-from jobs import transitions, wakeups
+from jobs import objects, transitions, wakeups
 from jobs.models import Attempt, Job, Upload
 
 PATIENCE_SECONDS = 40

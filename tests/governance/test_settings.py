@@ -25,7 +25,7 @@ def test_a_second_connection_sees_what_was_committed(on_other_connection):
     assert on_other_connection(User.objects.count) == 1
 
 
-READERS = ("governance/settings.py", "governance/gunicorn_conf.py", "governance/embedded.py")
+READERS = ("governance/settings.py", "governance/gunicorn_conf.py", "governance/local/embedded.py")
 READ = re.compile(r"""(?:env\.\w+|environ\.\w+|environ)[(\[]\s*"([A-Z][A-Z0-9_]+)\"""")
 
 

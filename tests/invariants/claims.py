@@ -10,7 +10,8 @@ from typing import Any
 
 from django.db import connection
 
-from governance import ledger, sealing
+from governance.evidence import sealing
+from governance.money import ledger
 
 BROKEN_BY: dict[str, str] = {
     "a job has a lease exactly while it is active, for its current attempt and token": """

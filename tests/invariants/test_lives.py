@@ -21,8 +21,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from agents.principals import identify
 from agents.transitions import credentials, principals
-from governance import clock
-from governance.errors import DomainError
+from governance.core import clock
+from governance.core.errors import DomainError
 from jobs import bootstrap, transitions
 from jobs.models import Attempt, Execution, Job, Lease
 from jobs.transitions import executions

@@ -13,8 +13,9 @@ from agents.entry import Entry
 from agents.models import Session
 from agents.principals import Principal
 from agents.transitions import sessions
-from governance import catalogue, digests
-from governance.pricing import RateSet
+from governance.core import digests
+from governance.money import catalogue
+from governance.money.pricing import RateSet
 from jobs import transitions
 from jobs.models import Execution, Job, JobType
 from jobs.transitions import executions

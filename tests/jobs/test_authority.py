@@ -14,10 +14,10 @@ from agents.entry import Entry
 from agents.models import Session
 from agents.principals import Principal
 from agents.transitions import epochs, sessions
-from governance import clock, errors
-from governance.digests import canonical, sha256_hex
-from governance.models import AuditEvent
-from governance.models.money import Reservation
+from governance.core import clock, errors
+from governance.core.digests import canonical, sha256_hex
+from governance.core.models import AuditEvent
+from governance.money.models import Reservation
 from jobs import transitions
 from jobs.models import Execution, Job, Lease, Permit, Upload
 from jobs.transitions import executions, facts, uploads

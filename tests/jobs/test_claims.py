@@ -15,8 +15,8 @@ from uuid_utils.compat import uuid7
 from agents.entry import Entry
 from agents.models import Agent, MaintenanceInhibit, Session
 from agents.principals import Principal, identify
-from governance import clock
-from governance.errors import (
+from governance.core import clock
+from governance.core.errors import (
     AdmissionClosed,
     AdmissionDraining,
     ApprovalRequired,

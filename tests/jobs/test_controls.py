@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.entry import Entry
-from governance.errors import InvalidTransition, StaleFencingToken
+from governance.core.errors import InvalidTransition, StaleFencingToken
 from jobs import transitions
 from jobs.models import Attempt, Escalation, Job, Lease
 from tests.evidence import actions, is_refusal, refused, untouched

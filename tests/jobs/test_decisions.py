@@ -14,8 +14,8 @@ from django.db.models import F
 from agents.entry import Entry
 from agents.models import Submitter
 from agents.principals import Principal
-from governance import clock
-from governance.errors import (
+from governance.core import clock
+from governance.core.errors import (
     InvalidArgument,
     InvalidTransition,
     NotFound,
@@ -24,8 +24,8 @@ from governance.errors import (
     RevisionMismatch,
     SelfApproval,
 )
-from governance.models import AuditEvent
-from governance.reasons import REASON_CHARS_MAX
+from governance.core.models import AuditEvent
+from governance.core.reasons import REASON_CHARS_MAX
 from jobs import transitions
 from jobs.models import Approval, Escalation, Job, RetryExtension, Review
 from tests.evidence import actions, refused

@@ -12,9 +12,10 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from agents.transitions import epochs
-from governance import clock, errors, ledger
-from governance.models import AuditEvent
-from governance.models.money import BudgetWindow, Reservation, Resolution
+from governance.core import clock, errors
+from governance.core.models import AuditEvent
+from governance.money import ledger
+from governance.money.models import BudgetWindow, Reservation, Resolution
 from jobs import transitions
 from jobs.models import (
     Execution,

@@ -12,8 +12,9 @@ import rfc8785
 from django.test import Client
 from uuid_utils.compat import uuid7
 
-from governance import clock, retention
-from governance.models import AuditEvent, Fact
+from governance.core import clock
+from governance.core.models import AuditEvent, Fact
+from governance.relay import retention
 from jobs import transitions
 from jobs.models import Job
 from tests.world import TEST

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from governance.models import AuditEvent, Fact
+from governance.core.models import AuditEvent, Fact
 from jobs import filling
 from jobs.models import Attempt, Job
 

@@ -12,12 +12,12 @@ from uuid_utils.compat import uuid7
 
 from agents.models import Agent, Submitter
 from agents.principals import Principal
-from governance import clock
-from governance.envelopes import payload_of
-from governance.errors import InvalidArgument, TaskContentMismatch
-from governance.models import AuditEvent, Fact
+from governance.core import clock
+from governance.core.errors import InvalidArgument, TaskContentMismatch
+from governance.core.models import AuditEvent, Fact
+from governance.evidence.envelopes import payload_of
 from jobs.models import Job, JobType, Source, Task
-from jobs.transitions import Outcome, intake, kinds
+from jobs.transitions import Outcome, intake, job_types
 from tests.evidence import actions, facts, is_refusal, untouched
 
 
@@ -254,7 +254,7 @@ def test_inputs_that_the_schema_of_the_type_cannot_judge_are_not_taken(
     take: Any, loop: dict[str, Any]
 ) -> None:
     schema = {"properties": {"a": loop}, "$defs": {"loop": {"$ref": "#/$defs/loop"}}}
-    assert kinds.schema_fault(schema) == ""
+    assert job_types.schema_fault(schema) == ""
     JobType.objects.filter(name="classification").update(inputs_schema=schema)
 
     assert pointers(take(inputs={"a": 1})) == ["/inputs"]

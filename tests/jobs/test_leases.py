@@ -12,8 +12,8 @@ from uuid_utils.compat import uuid7
 from agents.entry import Entry
 from agents.models import Session
 from agents.principals import Principal
-from governance import clock
-from governance.errors import (
+from governance.core import clock
+from governance.core.errors import (
     DispatcherEpochStale,
     LeaseExpired,
     NotFound,

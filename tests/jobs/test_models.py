@@ -9,7 +9,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 
 from agents.entry import Entry
-from governance import clock
+from governance.core import clock
 from jobs import transitions
 from jobs.models import Attempt, Job, JobType, Lease, RetryExtension, Review, Task
 

@@ -12,11 +12,11 @@ from typing import Any
 import httpx
 import pytest
 
-from governance.models import Fact
-from governance.sinks import Message, SinkAway
-from governance.sinks.webhook import Webhook
+from governance.core.models import Fact
+from governance.relay.sinks import Message, SinkAway
+from governance.relay.sinks.webhook import Webhook
 from jobs import transitions
-from jobs.admin.inbox import KINDS
+from jobs.console.inbox import KINDS
 from jobs.models import Job
 from tests.work import ANNA, pass_time
 

@@ -17,7 +17,7 @@ import boto3
 import httpx
 import pytest
 
-from governance.objects import Grant, S3Store, Stored
+from jobs.objects import Grant, S3Store, Stored
 
 WEED = shutil.which("weed", path=str(Path(sys.executable).parent))
 pytestmark = pytest.mark.skipif(WEED is None, reason="the S3 server has no wheel for this machine")

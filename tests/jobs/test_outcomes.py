@@ -11,8 +11,8 @@ from django.test.utils import CaptureQueriesContext
 
 from agents.entry import Entry
 from agents.principals import Principal, identify
-from governance import clock
-from governance.errors import (
+from governance.core import clock
+from governance.core.errors import (
     FencingTokenRequired,
     InvalidArgument,
     InvalidTransition,

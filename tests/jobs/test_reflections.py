@@ -8,7 +8,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from agents.entry import Entry
-from governance.errors import (
+from governance.core.errors import (
     FencingTokenRequired,
     NotFound,
     ReflectionConflict,

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import call_command
 
 from agents.models import Fleet
-from governance.errors import StaleFencingToken
-from governance.models import AuditEvent
+from governance.core.errors import StaleFencingToken
+from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Attempt, Job, Lease
 from jobs.transitions.restore import TOKEN_JUMP, restore

@@ -13,7 +13,9 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.urls import reverse
 
-from governance.models import AuditCheckpoint, AuditEvent, Pulse
+from governance.core.models import AuditEvent
+from governance.evidence.models import AuditCheckpoint
+from governance.relay.models import Pulse
 from jobs import transitions
 from jobs.management.commands import sweep
 from jobs.metrics import gauges

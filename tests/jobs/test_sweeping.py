@@ -11,8 +11,8 @@ from django.db import connection
 from agents.entry import Entry
 from agents.models import Session
 from agents.principals import Principal
-from governance import clock
-from governance.errors import StaleFencingToken
+from governance.core import clock
+from governance.core.errors import StaleFencingToken
 from jobs import transitions
 from jobs.models import Approval, Attempt, Escalation, Job, Lease
 from tests.evidence import actions, is_refusal, untouched

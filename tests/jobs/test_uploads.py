@@ -17,12 +17,12 @@ from structlog.stdlib import ProcessorFormatter
 from uuid_utils.compat import uuid7
 
 from agents.models import Session
-from governance import clock, objects
-from governance.models import AuditEvent, Fact
-from governance.objects import Stored
+from governance.core import clock
+from governance.core.models import AuditEvent, Fact
 from governance.settings import LOGGING
-from jobs import transitions
+from jobs import objects, transitions
 from jobs.models import Job, Lease, Upload
+from jobs.objects import Stored
 from jobs.transitions import uploads
 from tests.world import TEST
 

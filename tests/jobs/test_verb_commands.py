@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
-from governance.models import AuditEvent
+from governance.core.models import AuditEvent
 from jobs.models import Job
 from tests.evidence import untouched
 

@@ -17,7 +17,7 @@ from uuid_utils.compat import uuid7
 
 import manage
 from agents.models import Agent
-from governance import embedded
+from governance.local import embedded
 from jobs import wakeups
 from jobs.models import Job
 from tests.client import Api

@@ -9,9 +9,8 @@ from django.apps import apps
 from django.db import connection, transaction
 from django.db.utils import DatabaseError
 
-from governance import clock, outbox
-from governance.models import Fact
-from governance.models.audit import ChainHead
+from governance.core import clock, outbox
+from governance.core.models import ChainHead, Fact
 
 pytestmark = pytest.mark.django_db
 

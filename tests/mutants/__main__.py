@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from governance import embedded
+from governance.local import embedded
 from tests.mutants.listed import MUTANTS, Mutant
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,28 +22,28 @@ CLAIMS, WORK, DECISIONS = (
 GUARDS = "jobs/transitions/guards.py"
 LEASES, SWEEPING = "jobs/transitions/leases.py", "jobs/transitions/sweeping.py"
 ENTRY, SESSIONS = "agents/entry.py", "agents/transitions/sessions.py"
-RESERVATIONS, ROUTES = "governance/ledger/reservations.py", "governance/ledger/routes.py"
+RESERVATIONS, ROUTES = "governance/money/reservations.py", "governance/money/routes.py"
 
 MUTANTS = (
     # --- the token, and who may act at all
     Mutant(
         "token",
         GUARDS,
-        "if token != held.job.fencing_token or number != held.job.attempt:",
+        "if token != locked.job.fencing_token or number != locked.job.attempt:",
         "if False:",
         ("tests/jobs/test_outcomes.py", "tests/jobs/test_executions.py"),
     ),
     Mutant(
         "attempt of a fenced session",
         GUARDS,
-        'if maker.state != "current":',
+        'if session.state != "current":',
         "if False:",
         ("tests/jobs/test_authority.py",),
     ),
     Mutant(
         "attempt of an older epoch",
         GUARDS,
-        "if maker.dispatcher_epoch != caller.dispatcher_epoch:",
+        "if session.dispatcher_epoch != caller.dispatcher_epoch:",
         "if False:",
         ("tests/jobs/test_authority.py",),
     ),
@@ -57,7 +57,7 @@ MUTANTS = (
     Mutant(
         "another agent's job",
         WORK,
-        "if self.caller is not None and held.job.agent_id != self.caller.agent_id:",
+        "if self.caller is not None and locked.job.agent_id != self.caller.agent_id:",
         "if False:",
         ("tests/jobs/test_outcomes.py", "tests/jobs/test_claims.py"),
     ),
@@ -91,23 +91,23 @@ MUTANTS = (
     ),
     Mutant(
         "order of gate and stored answer",
-        "governance/idempotency.py",
+        "governance/core/idempotency.py",
         "            if gate is not None:\n                gate()\n",
         "",
-        ("tests/agents/test_check_order.py", "tests/governance/test_api.py"),
+        ("tests/agents/test_check_order.py", "tests/governance/web/test_api.py"),
     ),
     # --- the lease
     Mutant(
         "lease",
         GUARDS,
-        "if held.lease is None or held.lease.expires_at <= work.now:",
-        "if held.lease is None:",
+        "if locked.lease is None or locked.lease.expires_at <= work.now:",
+        "if locked.lease is None:",
         ("tests/jobs/test_executions.py", "tests/jobs/test_uploads.py"),
     ),
     Mutant(
         "holder of the lease",
         GUARDS,
-        "if work.worker.activated and held.lease.session_id != work.worker.session_pk:",
+        "if work.worker.activated and locked.lease.session_id != work.worker.session_pk:",
         "if False:",
         ("tests/jobs/test_executions.py", "tests/jobs/test_authority.py"),
     ),
@@ -178,7 +178,7 @@ MUTANTS = (
     Mutant(
         "end of the approval",
         DECISIONS,
-        "return held.job.execution_approval_required and (until is None or until <= work.now)",
+        "return locked.job.execution_approval_required and (until is None or until <= work.now)",
         "return False",
         ("tests/jobs/test_claims.py",),
     ),
@@ -221,15 +221,15 @@ MUTANTS = (
     Mutant(
         "start of a paused job",
         EXECUTIONS,
-        "    if held.job.paused:\n        raise ExecutionPaused()\n"
-        "    _check_reservation(held, binding, found",
-        "    _check_reservation(held, binding, found",
+        "    if locked.job.paused:\n        raise ExecutionPaused()\n"
+        "    _check_reservation(locked, binding, found",
+        "    _check_reservation(locked, binding, found",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "live without a word",
         EXECUTIONS,
-        "if found.mode == ExecutionMode.LIVE and not _live_authorized(held, work.now):",
+        "if found.mode == ExecutionMode.LIVE and not _live_authorized(locked, work.now):",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
@@ -242,10 +242,10 @@ MUTANTS = (
     ),
     Mutant(
         "commit before the answer",
-        "governance/idempotency.py",
+        "governance/core/idempotency.py",
         "        with sql.transaction_of_one_move():\n",
         "        with transaction.atomic():\n            transaction.set_rollback(True)\n",
-        ("tests/jobs/test_views.py",),
+        ("tests/jobs/web/test_views.py",),
     ),
     Mutant(
         "start tried again is no start",
@@ -257,7 +257,7 @@ MUTANTS = (
     Mutant(
         "digest of the envelope at the start",
         EXECUTIONS,
-        "if held.task.execution_digest != execution_digest:",
+        "if locked.task.execution_digest != execution_digest:",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
@@ -285,7 +285,7 @@ MUTANTS = (
     Mutant(
         "result of an ended attempt",
         EXECUTIONS,
-        "    if held.job.fencing_token != fencing_token or held.job.attempt != attempt:\n"
+        "    if locked.job.fencing_token != fencing_token or locked.job.attempt != attempt:\n"
         "        return 202,",
         "    if False:\n        return 202,",
         ("tests/jobs/test_executions.py",),
@@ -300,7 +300,7 @@ MUTANTS = (
     Mutant(
         "complete over an unknown execution",
         OUTCOMES,
-        "        if held.job.unresolved_executions:\n            raise OutcomeUnknown",
+        "        if locked.job.unresolved_executions:\n            raise OutcomeUnknown",
         "        if False:\n            raise OutcomeUnknown",
         ("tests/jobs/test_executions.py", "tests/jobs/test_outcomes.py"),
     ),
@@ -314,7 +314,7 @@ MUTANTS = (
     Mutant(
         "verdict over a running attempt",
         EXECUTIONS,
-        "if held.job.state == State.ACTIVE and held.job.attempt == execution.attempt:",
+        "if locked.job.state == State.ACTIVE and locked.job.attempt == execution.attempt:",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
@@ -328,14 +328,14 @@ MUTANTS = (
     ),
     Mutant(
         "digest of a repeated key",
-        "governance/idempotency.py",
+        "governance/core/idempotency.py",
         'if bytes(found["digest"]) != key.digest:',
         "if False:",
-        ("tests/races/test_idempotency.py", "tests/governance/test_api.py"),
+        ("tests/races/test_idempotency.py", "tests/governance/web/test_api.py"),
     ),
     Mutant(
         "key in flight",
-        "governance/idempotency.py",
+        "governance/core/idempotency.py",
         '    if not lock["taken"]:\n',
         "    if False:\n",
         ("tests/races/test_idempotency.py",),
@@ -364,7 +364,7 @@ MUTANTS = (
     Mutant(
         "revision that was seen",
         DECISIONS,
-        "if expected is not None and expected != held.job.revision:",
+        "if expected is not None and expected != locked.job.revision:",
         "if False:",
         ("tests/jobs/test_decisions.py", "tests/jobs/test_controls.py"),
     ),
@@ -379,7 +379,7 @@ MUTANTS = (
     Mutant(
         "two persons",
         DECISIONS,
-        "    if asked_for(held.job, actor=actor):\n        raise SelfApproval()",
+        "    if asked_for(locked.job, actor=actor):\n        raise SelfApproval()",
         "    pass",
         ("tests/jobs/test_decisions.py",),
     ),
@@ -407,7 +407,7 @@ MUTANTS = (
     Mutant(
         "no rework over an unknown execution",
         DECISIONS,
-        "    if held.job.unresolved_executions:\n        raise OutcomeUnknown",
+        "    if locked.job.unresolved_executions:\n        raise OutcomeUnknown",
         "    if False:\n        raise OutcomeUnknown",
         ("tests/jobs/test_executions.py", "tests/jobs/test_decisions.py"),
     ),
@@ -417,18 +417,18 @@ MUTANTS = (
         ROUTES,
         'if row["cap"] is not None and row["used"] + candidate.amount > row["cap"]',
         "if False",
-        ("tests/governance/test_ledger.py", "tests/races/test_reserve.py"),
+        ("tests/governance/money/test_ledger.py", "tests/races/test_reserve.py"),
     ),
     Mutant(
         "cap when it is held",
-        "governance/ledger/windows.py",
+        "governance/money/budgets.py",
         '" AND (b.cap IS NULL OR w.held + w.spent + %s <= b.cap) RETURNING w.id"',
         '" AND %s::numeric IS NOT NULL RETURNING w.id"',
-        ("tests/governance/test_ledger.py", "tests/races/test_reserve.py"),
+        ("tests/governance/money/test_ledger.py", "tests/races/test_reserve.py"),
     ),
     Mutant(
         "lock of the budgets",
-        "governance/ledger/windows.py",
+        "governance/money/budgets.py",
         '" ORDER BY w.id FOR NO KEY UPDATE OF w"',
         '" ORDER BY w.id"',
         ("tests/races/test_reserve.py",),
@@ -438,14 +438,14 @@ MUTANTS = (
         RESERVATIONS,
         "if end.ended_as == State.RELEASED and reservation.state == State.IN_DOUBT:",
         "if False:",
-        ("tests/governance/test_ledger.py",),
+        ("tests/governance/money/test_ledger.py",),
     ),
     Mutant(
         "one end of a reservation",
         RESERVATIONS,
         "if stored.content_sha256 != end.content_sha256:",
         "if False:",
-        ("tests/governance/test_ledger.py",),
+        ("tests/governance/money/test_ledger.py",),
     ),
     # --- the sweep and the relay
     Mutant(
@@ -464,17 +464,17 @@ MUTANTS = (
     ),
     Mutant(
         "order of a stream",
-        "governance/relay.py",
+        "governance/relay/relay.py",
         '                if row["stream"] in held_back:\n                    continue\n',
         "",
-        ("tests/governance/test_relay.py",),
+        ("tests/governance/relay/test_relay.py",),
     ),
     Mutant(
         "one relay per partition",
-        "governance/relay.py",
+        "governance/relay/relay.py",
         '        if not row["taken"]:\n',
         "        if False:\n",
-        ("tests/governance/test_relay.py",),
+        ("tests/governance/relay/test_relay.py",),
     ),
     # --- the worker's side
     Mutant(

@@ -16,7 +16,7 @@ from agents.models import Agent
 from agents.transitions.admission import set_admission
 from agents.transitions.inhibits import inhibit
 from agents.transitions.sessions import Boot, activate
-from governance.errors import AdmissionClosed, DomainError, MaintenanceInhibited
+from governance.core.errors import AdmissionClosed, DomainError, MaintenanceInhibited
 from jobs import transitions
 from jobs.models import Attempt
 from jobs.transitions import claims

@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 
 from agents.entry import Entry
-from governance.errors import InvalidTransition, LeaseHeldByAnother
+from governance.core.errors import InvalidTransition, LeaseHeldByAnother
 from jobs import transitions
 from jobs.models import Attempt, Job, Lease
 from jobs.transitions import claims

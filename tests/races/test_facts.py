@@ -9,9 +9,9 @@ import pytest
 from django.db import IntegrityError, connection
 
 from agents.entry import Entry
-from governance.digests import canonical, sha256_hex
-from governance.errors import FactDigestConflict
-from governance.models import Fact
+from governance.core.digests import canonical, sha256_hex
+from governance.core.errors import FactDigestConflict
+from governance.core.models import Fact
 from jobs.transitions import facts
 
 pytestmark = pytest.mark.django_db(transaction=True)

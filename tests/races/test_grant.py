@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.db import IntegrityError
 
-from governance.errors import InvalidArgument, InvalidTransition, RetryCeilingReached
+from governance.core.errors import InvalidArgument, InvalidTransition, RetryCeilingReached
 from jobs import transitions
 from jobs.models import Approval, Job, RetryExtension, Review
 from tests.evidence import actions

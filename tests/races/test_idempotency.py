@@ -12,9 +12,9 @@ import pytest
 from django.db import connections
 from uuid_utils.compat import uuid7
 
-from governance import idempotency
-from governance.errors import IdempotencyInFlight
-from governance.models import AuditEvent, IdempotencyRecord
+from governance.core import idempotency
+from governance.core.errors import IdempotencyInFlight
+from governance.core.models import AuditEvent, IdempotencyRecord
 from jobs import transitions
 from jobs.models import Job
 from tests.client import Api, refused
@@ -76,7 +76,7 @@ def test_a_key_in_flight_is_refused_at_once_and_replayed_afterwards(
 ):
     ops, key = Api(submitter_token), str(uuid7())
     held = Held(transitions.intake)
-    with mock.patch("jobs.views.transitions.intake", held):
+    with mock.patch("jobs.web.views.transitions.intake", held):
         first = background(ops.post, "/v1/jobs", TASK, Idempotency_Key=key)
         assert held.arrived.acquire(timeout=WAIT_SECONDS)
 
@@ -104,7 +104,7 @@ def test_without_the_lock_on_the_key_a_request_is_executed_twice(
     held = Held(transitions.claim_next)
     with (
         mock.patch.object(idempotency, "TAKE", NO_LOCK),
-        mock.patch("jobs.views.transitions.claim_next", held),
+        mock.patch("jobs.web.views.transitions.claim_next", held),
     ):
         calls = [
             background(worker.post, "/v1/claims", {"worker_id": "w1"}, Idempotency_Key=key)

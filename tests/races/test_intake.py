@@ -12,9 +12,9 @@ import pytest
 from django.db import IntegrityError, OperationalError, connections, transaction
 
 from agents.principals import Principal
-from governance import sql
-from governance.errors import TaskContentMismatch
-from governance.models import AuditEvent, Fact
+from governance.core import sql
+from governance.core.errors import TaskContentMismatch
+from governance.core.models import AuditEvent, Fact
 from jobs import transitions
 from jobs.models import Job
 from tests.races.conftest import outcome_of

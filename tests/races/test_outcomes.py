@@ -11,8 +11,8 @@ import pytest
 from django.db import IntegrityError, connection, connections, transaction
 
 from agents.entry import Entry
-from governance import clock
-from governance.errors import LeaseExpired, StaleFencingToken
+from governance.core import clock
+from governance.core.errors import LeaseExpired, StaleFencingToken
 from jobs import transitions
 from jobs.models import Attempt, Job, Lease, Reflection
 from jobs.transitions import leases

@@ -10,10 +10,9 @@ import pytest
 from django.db import connections, transaction
 from django.db.utils import OperationalError
 
-from governance import catalogue, ledger
-from governance.errors import Contention
-from governance.ledger import routes
-from governance.models import BudgetWindow, Reservation, RouteDecision
+from governance.core.errors import Contention
+from governance.money import catalogue, ledger, routes
+from governance.money.models import BudgetWindow, Reservation, RouteDecision
 from tests.money import (
     LARGE,
     LARGE_CALL,

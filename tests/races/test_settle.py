@@ -8,11 +8,10 @@ import pytest
 from django.db import transaction
 from django.db.utils import IntegrityError
 
-from governance import ledger
-from governance.errors import ModelReservationStateInvalid
-from governance.ledger import reservations
-from governance.models import BudgetWindow, Resolution
-from governance.pricing import Usage
+from governance.core.errors import ModelReservationStateInvalid
+from governance.money import ledger, reservations
+from governance.money.models import BudgetWindow, Resolution
+from governance.money.pricing import Usage
 from tests.money import LARGE_CALL, beside, cap, catalogue_of_two, reserved, waits
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.db import IntegrityError
 
-from governance.errors import ExecutionConflict, PermitSpent, StaleFencingToken
-from governance.models.money import Reservation, Resolution
+from governance.core.errors import ExecutionConflict, PermitSpent, StaleFencingToken
+from governance.money.models import Reservation, Resolution
 from jobs import transitions
 from jobs.models import Execution, Job, Permit
 from tests.evidence import actions

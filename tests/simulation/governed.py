@@ -14,9 +14,10 @@ from uuid_utils.compat import uuid7
 
 from agents.transitions import epochs
 from agents.transitions.admission import set_admission
-from governance import catalogue, clock, digests, ledger
-from governance.errors import DomainError
-from governance.models.money import BudgetWindow
+from governance.core import clock, digests
+from governance.core.errors import DomainError
+from governance.money import catalogue, ledger
+from governance.money.models import BudgetWindow
 from jobs import transitions
 from jobs.models import Execution, Job, Lease
 from jobs.transitions import executions

@@ -19,7 +19,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.core.management import call_command
 from django.db import connection, connections
 
-from governance import embedded
+from governance.local import embedded
 from jobs import wakeups
 from tests.children import MANAGE, environment
 

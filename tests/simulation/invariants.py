@@ -10,9 +10,10 @@ from uuid import UUID
 
 from django.db.models import F
 
-from governance import ledger, sealing
-from governance.models import AuditEvent, Fact
-from governance.models.money import BudgetWindow, Reservation, Resolution
+from governance.core.models import AuditEvent, Fact
+from governance.evidence import sealing
+from governance.money import ledger
+from governance.money.models import BudgetWindow, Reservation, Resolution
 from jobs.models import (
     Attempt,
     Execution,

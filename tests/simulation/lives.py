@@ -21,8 +21,8 @@ import httpx
 from django.db import InterfaceError, OperationalError, connection, connections
 from uuid_utils.compat import uuid7
 
-from governance import clock
-from governance.digests import canonical
+from governance.core import clock
+from governance.core.digests import canonical
 from jobs.models import Job, Lease
 
 P, R = ParamSpec("P"), TypeVar("R")

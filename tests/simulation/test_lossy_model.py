@@ -22,9 +22,10 @@ from typing import Any
 
 import pytest
 
-from governance import ledger, sealing
-from governance.models import Fact
-from governance.models.money import BudgetWindow, Reservation
+from governance.core.models import Fact
+from governance.evidence import sealing
+from governance.money import ledger
+from governance.money.models import BudgetWindow, Reservation
 from jobs import transitions, wakeups
 from jobs.models import Execution, Job, JobType
 from tests.jobs.governed import price_a_model

@@ -18,9 +18,10 @@ import pytest
 from agents.entry import Entry
 from agents.principals import Principal, identify
 from agents.transitions import credentials, principals
-from governance import clock
-from governance.errors import DomainError
-from governance.models import Fact, StreamHold
+from governance.core import clock
+from governance.core.errors import DomainError
+from governance.core.models import Fact
+from governance.relay.models import StreamHold
 from jobs import bootstrap, transitions
 from jobs.models import Job, JobType, Lease
 from tests.jobs.governed import price_a_model

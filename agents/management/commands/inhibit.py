@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from agents.management.acting import ActingCommand
 from agents.transitions.inhibits import inhibit
-from governance import clock
+from governance.core import clock
 
 
 class Command(ActingCommand):

@@ -7,7 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from agents import guard
 from agents.management.acting import ActingCommand
 from agents.transitions.inhibits import lift
-from governance import clock
+from governance.core import clock
 
 
 class Command(ActingCommand):

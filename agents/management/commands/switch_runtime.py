@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from agents.management.acting import ActingCommand
 from agents.models import RuntimeSwitch
 from agents.transitions import switches
-from governance.errors import DomainError
+from governance.core.errors import DomainError
 
 POLL_SECONDS = 1.0
 TIMEOUT_SECONDS = 900.0

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance import ledger
-from governance.errors import DomainError
+from governance.core.errors import DomainError
+from governance.money import ledger
 
 
 class Command(BaseCommand):

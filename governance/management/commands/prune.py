@@ -6,7 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from governance import idempotency, retention
+from governance.core import idempotency
+from governance.relay import retention
 
 
 class Command(BaseCommand):

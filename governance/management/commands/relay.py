@@ -9,9 +9,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from governance import audit, relay
-from governance.errors import InvalidArgument, NotFound
-from governance.sinks import Destination, SinkAway, configured
+from governance.core import audit
+from governance.core.errors import InvalidArgument, NotFound
+from governance.relay import relay
+from governance.relay.sinks import Destination, SinkAway, configured
 
 THREADS_MAX = 16
 

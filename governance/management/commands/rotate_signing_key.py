@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance import envelopes
+from governance.evidence import envelopes
 
 
 class Command(BaseCommand):

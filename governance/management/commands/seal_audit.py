@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from governance import sealing
+from governance.evidence import sealing
 
 
 class Command(BaseCommand):

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance import catalogue
-from governance.errors import DomainError
+from governance.core.errors import DomainError
+from governance.money import catalogue
 
 
 class Command(BaseCommand):

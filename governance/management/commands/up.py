@@ -28,10 +28,11 @@ from rich.live import Live
 from rich.table import Table
 from uuid_utils.compat import uuid7
 
-from governance import catalogue, keys
-from governance.models.money import LanguageModel
-from governance.pricing import RateSet
-from governance.processes import Children, KeepsFailing
+from governance.local import keys
+from governance.local.processes import Children, KeepsFailing
+from governance.money import catalogue
+from governance.money.models import LanguageModel
+from governance.money.pricing import RateSet
 
 HOST = "127.0.0.1"
 POSTGRESQL_MIN = 15

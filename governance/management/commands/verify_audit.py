@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance import sealing
+from governance.evidence import sealing
 
 FOUND_SOMETHING = 1
 COULD_NOT_LOOK = 2

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance import ledger
+from governance.money import ledger
 
 #: How many differences are printed; there are more than that only when all is wrong.
 SHOWN_MAX = 1000

@@ -8,7 +8,14 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance.reference import documents
+from agents.permissions import GROUPS
+from governance.console.matrix import permissions_markdown
+from governance.web import reference
+
+
+def documents() -> dict[str, str]:
+    """Return the generated pages by their path below `docs/reference`."""
+    return reference.documents() | {"permissions.md": permissions_markdown(GROUPS)}
 
 
 class Command(BaseCommand):

@@ -16,10 +16,11 @@ from django.db import DatabaseError, connection, transaction
 from agents.entry import Entry
 from agents.principals import Principal, identify
 from agents.transitions import credentials, principals, sessions
-from governance import catalogue, digests
-from governance.errors import OutcomeUnknown, RetryCeilingReached
-from governance.models.money import Reservation
-from governance.pricing import RateSet
+from governance.core import digests
+from governance.core.errors import OutcomeUnknown, RetryCeilingReached
+from governance.money import catalogue
+from governance.money.models import Reservation
+from governance.money.pricing import RateSet
 from jobs import transitions
 from jobs.bootstrap import install
 from jobs.models import Job, JobType

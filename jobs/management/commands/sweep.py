@@ -13,8 +13,9 @@ import structlog
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
-from governance import pulse, retention, sealing
 from governance.console import activity, acts
+from governance.evidence import sealing
+from governance.relay import pulse, retention
 from jobs import metrics, transitions
 from jobs.models import Attempt
 from jobs.waiting import SWEEPER

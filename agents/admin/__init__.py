@@ -1,5 +1,0 @@
-"""The console's pages of who may act: agents, sessions, credentials, inhibits, switches."""
-
-from agents.admin import acts, overview, pages
-
-__all__ = ["acts", "overview", "pages"]

@@ -1,0 +1,339 @@
+"""The console's pages of model calls: catalogue, prices, policies, budgets, decisions."""
+
+from __future__ import annotations
+
+import uuid
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from governance.console import registry
+from governance.console.chains import read_chain
+from governance.console.drawing import gauge
+from governance.console.lists import MATCHES_MAX, Since
+from governance.console.pages import ChainedPage, PlainPage
+from governance.console.registry import Section, add_section
+from governance.console.wording import usd
+from governance.money import ledger
+from governance.money.ledger import BudgetBar
+from governance.money.models import (
+    Budget,
+    LanguageModel,
+    Price,
+    Reservation,
+    RouteDecision,
+    RoutePolicy,
+)
+from governance.money.pricing import TOKENS_MAX
+
+#: Budget bars that the overview shows, the fullest first.
+BARS_SHOWN = 12
+ROWS_SHOWN = 24
+
+
+@admin.register(LanguageModel)
+class LanguageModelAdmin(PlainPage):
+    """The catalogue of models."""
+
+    list_display = ("__str__", "enabled", "price_now", "context_tokens_max", "capabilities")
+    list_filter = ("enabled",)
+    page_fields = (
+        "provider", "name", "enabled", "capabilities", "context_tokens_max", "output_tokens_max",
+        "price_now",
+    )  # fmt: skip
+    page_template = "console/model.html"
+
+    @admin.display(description="price now, per million in / out")
+    def price_now(self, row: LanguageModel) -> str:
+        prices = [price for price in row.prices.all() if price.ends_at is None]
+        # An override wins, then the newest.
+        prices.sort(key=lambda price: (price.source == Price.Source.OVERRIDE, price.starts_at))
+        if not prices:
+            return "none: it is not used"
+        price = prices[-1]
+        return f"{usd(price.input_rate)} / {usd(price.output_rate)} USD ({price.source})"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[LanguageModel]:
+        return super().get_queryset(request).prefetch_related("prices")
+
+    def page_context(self, request: HttpRequest, row: LanguageModel) -> dict[str, Any]:
+        return {
+            "prices": row.prices.order_by("-starts_at")[:ROWS_SHOWN],
+            "chain": read_chain(row, subject=row.audit_subject),
+        }
+
+
+@admin.register(Price)
+class PriceAdmin(PlainPage):
+    """What models cost from when on."""
+
+    list_display = (
+        "model",
+        "source",
+        "version",
+        "input_rate",
+        "output_rate",
+        "starts_at",
+        "ends_at",
+    )
+    list_filter = ("source",)
+    list_select_related = ("model",)
+    page_fields = (
+        "model", "source", "version", "input_rate", "cached_input_rate", "output_rate",
+        "reasoning_rate", "call_rate", "currency", "starts_at", "ends_at",
+    )  # fmt: skip
+
+
+class InForce(admin.SimpleListFilter):
+    """Policies in force, or retired ones."""
+
+    title = "in force"
+    parameter_name = "in_force"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("yes", "in force"), ("no", "retired")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any] | None:
+        if self.value() not in {"yes", "no"}:
+            return None
+        return queryset.filter(retired_at__isnull=self.value() == "yes")
+
+
+class DryRunForm(forms.Form):
+    """A call that nobody makes."""
+
+    agent = forms.CharField(max_length=60)
+    job_type = forms.CharField(max_length=60)
+    risk_tier = forms.ChoiceField(choices=[(tier, tier) for tier in ("low", "medium", "high")])
+    estimated_input_tokens = forms.IntegerField(min_value=0, max_value=TOKENS_MAX, initial=2000)
+    max_output_tokens = forms.IntegerField(min_value=1, max_value=TOKENS_MAX, initial=1000)
+    requirements = forms.CharField(
+        required=False, help_text="Capabilities, separated by commas: tools, vision …"
+    )
+
+
+@admin.register(RoutePolicy)
+class RoutePolicyAdmin(ChainedPage):
+    """Which models a kind of work may use."""
+
+    list_display = ("__str__", "models", "created_at", "retired_at")
+    list_filter = (InForce,)
+    page_fields = ("agent", "job_type", "risk_tier", "models", "created_at", "retired_at")
+    change_list_template = "console/policies.html"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RoutePolicy]:
+        return super().get_queryset(request).prefetch_related("lines__model")
+
+    @admin.display(description="models, in order")
+    def models(self, row: RoutePolicy) -> str:
+        lines = sorted(row.lines.all(), key=lambda line: line.position)
+        return ", ".join(str(line.model) for line in lines) or "none: nothing is allowed"
+
+    def dry_run_view(self, request: HttpRequest) -> HttpResponse:
+        """Which model would such a call get now, and of every other one why not?"""
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        form = DryRunForm(request.GET or None)
+        answer = None
+        if request.GET and form.is_valid():
+            asked = dict(form.cleaned_data)
+            words = [word.strip() for word in asked.pop("requirements").split(",")]
+            answer = ledger.dry_run(**asked, requirements=[word for word in words if word])
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Which model would it get?",
+            "opts": self.opts,
+            "form": form,
+            "answer": answer,
+        }
+        return TemplateResponse(request, "console/dry_run.html", context)
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("dry-run/", wrap(self.dry_run_view), name="governance_routepolicy_dry_run"),
+            *super().get_urls(),
+        ]
+
+
+@admin.register(Budget)
+class BudgetAdmin(PlainPage):
+    """Caps over scopes and windows."""
+
+    list_display = ("__str__", "caps", "used", "enabled")
+    list_filter = ("scope", "window", "enabled")
+    page_fields = ("scope", "key", "window", "cap", "soft_cap", "enabled")
+    page_template = "console/budget.html"
+
+    def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
+        self.bars = bars_by_budget()
+        return super().changelist_view(request, extra_context)
+
+    @admin.display(description="cap (warning), USD")
+    def caps(self, row: Budget) -> str:
+        return f"{usd(row.cap)} ({usd(row.soft_cap)})"
+
+    @admin.display(description="spent and held now")
+    def used(self, row: Budget) -> Any:
+        bars = self.bars.get(row.pk, [])
+        return draw_bar(bars[0]) if bars else "nothing yet"
+
+    def page_context(self, request: HttpRequest, row: Budget) -> dict[str, Any]:
+        return {
+            "bars": [(bar, draw_bar(bar)) for bar in bars_by_budget().get(row.pk, [])],
+            "windows": row.windows.order_by("-starts_at", "counted_for")[:ROWS_SHOWN],
+            "chain": read_chain(row, subject=row.audit_subject),
+        }
+
+
+def bars_by_budget() -> dict[int, list[BudgetBar]]:
+    """Return the current windows of the enabled budgets, the fullest of each budget first."""
+    found: dict[int, list[BudgetBar]] = {}
+    for bar in ledger.budget_bars():
+        found.setdefault(bar.budget_id, []).append(bar)
+    return found
+
+
+def draw_bar(bar: BudgetBar) -> SafeString:
+    """Return a budget's bar: spent, held on top of it, and in words what is left."""
+    parts: list[tuple[str, float]] = []
+    if bar.cap:
+        spent = "bad" if bar.level == "full" else "good"
+        parts = [(spent, float(bar.spent / bar.cap)), ("warn", float(bar.held / bar.cap))]
+    left = "no cap" if bar.cap is None else f"{usd(max(bar.cap - bar.used, Decimal(0)))} left"
+    words = f"{usd(bar.spent)} spent, {usd(bar.held)} held, {left}"
+    over = f", {usd(bar.used - bar.cap)} over" if bar.cap is not None and bar.used > bar.cap else ""
+    return format_html("{}<small>{}{}</small>", gauge(parts, label=words), words, over)
+
+
+class OfJob(PlainPage):
+    """Rows that name a job by its id, and are found by what the jobs' app knows of a task id."""
+
+    def search(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any]:
+        named = [subject.removeprefix("job:") for subject in registry.subjects_of(term)]
+        job_ids = [uuid.UUID(name) for name in named if is_uuid(name)]
+        found = queryset.filter(Q(job_id__in=job_ids) | Q(external_request_id=term))
+        pks = list(found.order_by().values_list("pk", flat=True)[:MATCHES_MAX])
+        return queryset.filter(pk__in=pks) if pks else super().search(queryset, term)
+
+
+def is_uuid(text: str) -> bool:
+    try:
+        uuid.UUID(text)
+    except ValueError:
+        return False
+    return True
+
+
+@admin.register(RouteDecision)
+class RouteDecisionAdmin(OfJob):
+    """Which model each call got, or why none."""
+
+    time_field = "decided_at"
+    uuid_search = ("decision_id",)
+    search_help_text = "Beginning of a task id, an external request id, or a decision id"
+    list_display = (
+        "decided_at", "task_id", "attempt", "call", "decision", "model", "reason", "agent",
+    )  # fmt: skip
+    list_filter = (Since,)
+    list_select_related = ("model",)
+    export_columns = (
+        "decision_id", "route_request_id", "task_id", "attempt", "call", "agent", "job_type",
+        "risk_tier", "decision", "reason", "model__provider", "model__name", "price_version",
+        "decided_at",
+    )  # fmt: skip
+    page_fields = (
+        "decision_id", "route_request_id", "task_id", "attempt", "call", "agent", "job_type",
+        "risk_tier", "runtime", "estimated_input_tokens", "max_output_tokens", "requirements",
+        "decision", "reason", "policy", "position", "model", "price_version", "considered",
+        "decided_at",
+    )  # fmt: skip
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[RouteDecision]:
+        return super().get_queryset(request).defer("considered", "requirements")
+
+
+@admin.register(Reservation)
+class ReservationAdmin(OfJob):
+    """Model budget that was held, and how each hold ended."""
+
+    time_field = "reserved_at"
+    uuid_search = ("reservation_id",)
+    search_help_text = "Beginning of a task id, an external request id, or a reservation id"
+    list_display = (
+        "reserved_at", "task_id", "attempt", "state_mark", "amount_usd", "cost_usd", "flags",
+        "agent",
+    )  # fmt: skip
+    list_filter = (Since,)
+    list_select_related = ("resolution",)
+    export_columns = (
+        "reservation_id", "route_request_id", "task_id", "attempt", "agent", "amount", "currency",
+        "state", "reserved_at", "resolution__cost", "resolution__cost_basis",
+        "resolution__overrun", "resolution__usage_missing", "resolution__resolved_at",
+    )  # fmt: skip
+    page_fields = (
+        "reservation_id", "route_request_id", "external_request_id", "task_id", "attempt",
+        "fencing_token", "agent", "state_mark", "amount_usd", "cost_usd", "flags", "basis",
+        "resolved", "reserved_at",
+    )  # fmt: skip
+
+    @admin.display(description="state")
+    def state_mark(self, row: Reservation) -> SafeString:
+        return format_html('<span class="mark state-{}">{}</span>', row.state, row.state)
+
+    @admin.display(description="held, USD")
+    def amount_usd(self, row: Reservation) -> str:
+        return usd(row.amount)
+
+    @admin.display(description="cost, USD")
+    def cost_usd(self, row: Reservation) -> str:
+        end = getattr(row, "resolution", None)
+        return usd(end.cost) if end else "-"
+
+    @admin.display(description="flags")
+    def flags(self, row: Reservation) -> str:
+        end = getattr(row, "resolution", None)
+        said = [("over-run", "overrun"), ("usage missing", "usage_missing")]
+        return ", ".join(word for word, name in said if end and getattr(end, name)) or "-"
+
+    @admin.display(description="cost basis")
+    def basis(self, row: Reservation) -> str:
+        end = getattr(row, "resolution", None)
+        return end.get_cost_basis_display() if end else "-"
+
+    @admin.display(description="ended by")
+    def resolved(self, row: Reservation) -> str:
+        end = getattr(row, "resolution", None)
+        return f"{end.resolved_by}: {end.reason}".rstrip(": ") if end else "-"
+
+
+def load_budgets(request: HttpRequest) -> dict[str, Any] | None:
+    """Return the fullest budgets; nothing where there is no budget."""
+    bars = sorted(ledger.budget_bars(), key=lambda bar: -(bar.percent or 0))
+    if not bars:
+        return None
+    return {
+        "bars": [(bar, draw_bar(bar)) for bar in bars[:BARS_SHOWN]],
+        "more": len(bars) > BARS_SHOWN,
+    }
+
+
+add_section(
+    Section(
+        name="budgets",
+        title="Budgets",
+        template="console/sections/budgets.html",
+        load=load_budgets,
+        permission="governance.view_budget",
+        position=50,
+    )
+)

@@ -1,0 +1,175 @@
+"""The rows of the ground: audit events, idempotency records, facts.
+
+The audit chain is append-only and hashed per subject.  A fact is what the outside world is to be
+told, written in the transaction of what it tells.  An idempotency record is the answer of a key.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+HASH_BYTES = 32
+GENESIS = bytes(HASH_BYTES)
+
+
+class ChainHead(models.Model):
+    """Abstract: the end of a subject's audit chain, kept on the subject's own row.
+
+    Whoever appends has locked that row anyway, so that the chain needs no lock of its own.
+    """
+
+    audit_seq = models.PositiveBigIntegerField(default=0, editable=False)
+    audit_head = models.BinaryField(default=GENESIS, editable=False)
+
+    class Meta:
+        abstract = True
+
+
+class AuditEvent(models.Model):
+    """One thing that was done, by whom and why. Never updated, deleted or truncated.
+
+    `body` is the canonical JSON that `hash = sha256(prev_hash || body)` covers; the other columns
+    repeat parts of it so that it can be listed and searched, and `audit.verify` compares them.
+    """
+
+    subject = models.CharField(max_length=160)
+    seq = models.PositiveBigIntegerField()
+    at = models.DateTimeField()
+    action = models.CharField(max_length=60)
+    actor = models.CharField(max_length=160)
+    reason = models.TextField(blank=True)
+    request_id = models.CharField(max_length=64, blank=True)
+    body = models.BinaryField()
+    prev_hash = models.BinaryField()
+    hash = models.BinaryField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["subject", "seq"], name="audit_event_seq_once"),
+            models.CheckConstraint(condition=models.Q(seq__gte=1), name="audit_event_seq_from_1"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.subject}#{self.seq} {self.action}"
+
+
+class IdempotencyRecord(models.Model):
+    """What a keyed request was answered with, kept in the transaction of its effect.
+
+    `body` is dropped after the retention of full answers (a tombstone stays), so that a late
+    repetition is still refused and never executed again.
+    """
+
+    principal = models.CharField(max_length=160)
+    operation = models.CharField(max_length=80)
+    key = models.UUIDField()
+    digest = models.BinaryField()
+    status = models.PositiveSmallIntegerField()
+    headers = models.JSONField(default=dict)
+    body = models.BinaryField(null=True)
+    created_at = models.DateTimeField()
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["principal", "operation", "key"], name="idempotency_key_once"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(status__gte=200, status__lt=500),
+                name="idempotency_final_answers_only",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["created_at"], name="idempotency_age_idx"),
+            # Retention drops the bodies first: only those that still have one.
+            models.Index(
+                fields=["created_at"],
+                name="idempotency_body_age_idx",
+                condition=models.Q(body__isnull=False),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.key}"
+
+
+class Fact(models.Model):
+    """One CloudEvent, written in the transaction of what it tells, relayed later.
+
+    `stream` is the ordering key (`job:<uuid>`); `sequence` counts within it, without gaps.
+    `relayed` is false for evidence that is kept and never sent (a fact under a stale token).
+    `delivered_to` names the sinks that have confirmed it; once every configured sink has, it is
+    published.
+    """
+
+    fact_id = models.CharField(max_length=120)
+    principal = models.CharField(max_length=160)
+    stream = models.CharField(max_length=160)
+    sequence = models.PositiveBigIntegerField(null=True)
+    type = models.CharField(max_length=120)
+    data = models.JSONField()
+    content_sha256 = models.CharField(max_length=64)
+    receipt_id = models.UUIDField(unique=True)
+    recorded_at = models.DateTimeField()
+    relayed = models.BooleanField(default=True)
+    published_at = models.DateTimeField(null=True, blank=True)
+    delivered_to = models.JSONField(default=list)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["principal", "fact_id"], name="fact_id_once"),
+            models.UniqueConstraint(fields=["stream", "sequence"], name="fact_sequence_once"),
+            models.CheckConstraint(
+                condition=Q(relayed=True, sequence__isnull=False)
+                | Q(relayed=False, sequence=None, published_at=None),
+                name="fact_sequence_iff_relayed",
+            ),
+        ]
+        indexes = [
+            # The relay reads what waits, in order, and nothing else.
+            models.Index(
+                fields=["id"],
+                name="fact_waiting_idx",
+                condition=Q(published_at=None, relayed=True),
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.stream}#{self.sequence}"
+
+
+class PrunedFact(models.Model):
+    """The receipt of an agent's fact whose content is no longer kept.
+
+    Its id stays taken: restated, it is told apart from other content and gets the same receipt.
+    """
+
+    fact_id = models.CharField(max_length=120)
+    principal = models.CharField(max_length=160)
+    content_sha256 = models.CharField(max_length=64)
+    receipt_id = models.UUIDField()
+    sequence = models.PositiveBigIntegerField()
+    recorded_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["principal", "fact_id"], name="pruned_fact_once")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.fact_id} of {self.principal}"
+
+
+class FactStream(models.Model):
+    """The counter of a stream that is not a job's: the facts that a principal states of itself.
+
+    A job's counter stands on the job, whose row is locked anyway.
+    """
+
+    name = models.CharField(max_length=160, unique=True)
+    sequence = models.PositiveBigIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,210 @@
+"""Read the books: what budgets have left, what a job cost, and whether every counter is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from uuid import UUID
+
+from django.db import connection, transaction
+from django.db.models import QuerySet
+
+from governance.core import clock, sql
+from governance.money.models import Budget, RouteDecision
+from governance.money.pricing import Usage, text_of, window_of
+from governance.money.routes import PRICE_COLUMNS, price_list
+
+BARS_MAX = 500
+ROWS_PER_FETCH = 1000
+
+# Every statement below is one snapshot, so that calls that run meanwhile are seen whole.
+READ_BARS = (
+    'SELECT b.id AS budget_id, b.scope, b.key, b."window" AS kind, b.cap, b.soft_cap,'
+    " k.starts_at, k.ends_at, w.counted_for, coalesce(w.held, 0) AS held,"
+    " coalesce(w.spent, 0) AS spent FROM governance_budget b"
+    " JOIN unnest(%s::text[], %s::timestamptz[], %s::timestamptz[])"
+    '  AS k(kind, starts_at, ends_at) ON k.kind = b."window"'
+    " LEFT JOIN governance_budgetwindow w ON w.budget_id = b.id AND w.kind = k.kind"
+    "  AND w.starts_at = k.starts_at"
+    " WHERE b.enabled"
+    " ORDER BY array_position(ARRAY['global', 'agent', 'job_type', 'job'], b.scope::text), b.id,"
+    " w.held + w.spent DESC NULLS LAST LIMIT %s"
+)
+COUNTERS = (
+    "SELECT w.id, w.held, w.spent,"
+    " coalesce(sum(r.amount) FILTER (WHERE e.reservation_id IS NULL), 0) AS held_in_rows,"
+    " coalesce(sum(e.cost), 0) AS spent_in_rows FROM governance_budgetwindow w"
+    " LEFT JOIN governance_reservationhold h ON h.window_id = w.id"
+    " LEFT JOIN governance_reservation r ON r.reservation_id = h.reservation_id"
+    " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
+    " GROUP BY w.id ORDER BY w.id"
+)
+STATES = (
+    "SELECT r.reservation_id, r.state, e.ended_as FROM governance_reservation r"
+    " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
+    " WHERE CASE WHEN r.state IN ('held', 'in_doubt') THEN e.ended_as IS NOT NULL"
+    " ELSE e.ended_as IS DISTINCT FROM r.state END ORDER BY r.reservation_id"
+)
+PAIRS = (
+    "SELECT d.decision_id, d.decision, r.reservation_id FROM governance_routedecision d"
+    " LEFT JOIN governance_reservation r ON r.decision_id = d.decision_id"
+    " WHERE (d.decision = 'issued') <> (r.reservation_id IS NOT NULL) ORDER BY d.decision_id"
+)
+AMOUNTS = (
+    f"SELECT r.reservation_id, r.amount, d.estimated_input_tokens, d.max_output_tokens,"
+    f" e.cost, e.cost_basis, e.input_tokens, e.cached_input_tokens, e.output_tokens,"
+    f" e.reasoning_tokens, {PRICE_COLUMNS} FROM governance_reservation r"
+    " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
+    " JOIN governance_price p ON p.id = d.price_id"
+    " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
+    " ORDER BY r.reservation_id"
+)
+
+
+@dataclass(frozen=True)
+class BudgetBar:
+    """A budget in its current window. `key` is who is counted, `level` is ok, warned or full."""
+
+    budget_id: int
+    scope: str
+    key: str
+    window: str
+    starts_at: datetime
+    ends_at: datetime | None
+    held: Decimal
+    spent: Decimal
+    cap: Decimal | None
+    soft_cap: Decimal | None
+
+    @property
+    def used(self) -> Decimal:
+        return self.held + self.spent
+
+    @property
+    def level(self) -> str:
+        if self.cap is not None and self.used >= self.cap:
+            return "full"
+        if self.soft_cap is not None and self.used > self.soft_cap:
+            return "warned"
+        return "ok"
+
+    @property
+    def percent(self) -> int | None:
+        """How much of the cap is used, in whole percent; None without a cap. May pass 100."""
+        if self.cap is None:
+            return None
+        return int(100 * self.used / self.cap) if self.cap else 100
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that the rows contradict. `subject` names the row."""
+
+    check: str
+    subject: str
+    expected: str
+    found: str
+
+
+def budget_bars() -> list[BudgetBar]:
+    """Return the enabled budgets with their current windows, the fullest of each budget first."""
+    now = clock.now()
+    kinds = list(Budget.Window.values)
+    bounds = [window_of(kind, now) for kind in kinds]
+    starts, ends = [start for start, _ in bounds], [end for _, end in bounds]
+    [rows] = sql.pipeline(sql.Statement(READ_BARS, (kinds, starts, ends, BARS_MAX)))
+    return [
+        BudgetBar(
+            row["budget_id"],
+            row["scope"],
+            row["counted_for"] or row["key"],
+            row["kind"],
+            row["starts_at"],
+            row["ends_at"],
+            row["held"],
+            row["spent"],
+            row["cap"],
+            row["soft_cap"],
+        )
+        for row in rows
+    ]
+
+
+def money_of_job(*, job_id: UUID) -> QuerySet[RouteDecision]:
+    """Return the decisions of a job in order, each with its model, reservation and resolution.
+
+    Index: route_decision_job_idx.
+    """
+    related = ("model", "price", "reservation__resolution")
+    return (
+        RouteDecision.objects.filter(job_id=job_id)
+        .select_related(*related)
+        .order_by("attempt", "call")
+    )
+
+
+def verify() -> Iterator[Difference]:
+    """Recompute every counter, state and amount from the rows, and yield what differs.
+
+    Takes no locks and as long as it needs; calls that run meanwhile are seen whole or not at all.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 0")
+        for row in _rows(COUNTERS):
+            yield from _wrong_counters(row)
+        for row in _rows(STATES):
+            subject = f"reservation {row['reservation_id']}"
+            yield Difference("reservation.state", subject, row["ended_as"] or "open", row["state"])
+        for row in _rows(PAIRS):
+            expected = "a reservation" if row["decision"] == "issued" else "no reservation"
+            found = str(row["reservation_id"] or "none")
+            subject = f"decision {row['decision_id']}"
+            yield Difference("decision.reservation", subject, expected, found)
+        for row in _rows(AMOUNTS):
+            yield from _wrong_amounts(row)
+
+
+def _wrong_counters(row: sql.Row) -> Iterator[Difference]:
+    for counter in ("held", "spent"):
+        expected, found = row[f"{counter}_in_rows"], row[counter]
+        if expected != found:
+            subject = f"budget window {row['id']}"
+            yield Difference(f"budget_window.{counter}", subject, text_of(expected), text_of(found))
+
+
+def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
+    price, subject = price_list(row), f"reservation {row['reservation_id']}"
+    bound = price.upper_bound(
+        input_tokens=row["estimated_input_tokens"], output_tokens=row["max_output_tokens"]
+    )
+    if row["amount"] != bound:
+        yield Difference("reservation.amount", subject, text_of(bound), text_of(row["amount"]))
+    if row["cost"] is None:
+        return
+    cost = {"none": Decimal(0), "estimate": row["amount"]}.get(row["cost_basis"])
+    if cost is None:
+        cost = price.cost(
+            Usage(
+                row["input_tokens"],
+                row["output_tokens"],
+                row["cached_input_tokens"] or 0,
+                row["reasoning_tokens"] or 0,
+            )
+        )
+    if row["cost"] != cost:
+        yield Difference("resolution.cost", subject, text_of(cost), text_of(row["cost"]))
+
+
+def _rows(statement: str) -> Iterator[sql.Row]:
+    with connection.chunked_cursor() as cursor:
+        cursor.execute(statement)
+        batch = cursor.fetchmany(ROWS_PER_FETCH)
+        # A server-side cursor describes its columns once it has fetched.
+        names = [column.name for column in cursor.description]
+        while batch:
+            for values in batch:
+                yield dict(zip(names, values, strict=True))
+            batch = cursor.fetchmany(ROWS_PER_FETCH)

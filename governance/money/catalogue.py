@@ -1,0 +1,478 @@
+"""What operators set before money is spent: models, prices, route policies, budgets.
+
+Every move takes `actor` and `reason` and is audited on the chain of what it changes.  A price or
+a policy never changes: another one follows it, so that an old decision still says what it meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from importlib.metadata import version as package_version
+from itertools import pairwise
+from typing import Any
+
+from django.db import transaction
+from genai_prices import data_snapshot
+from genai_prices.types import ModelPrice, TieredPrices
+
+from governance.core import audit, clock
+from governance.core.errors import FieldFault, InvalidArgument, NotFound
+from governance.core.reasons import required
+from governance.money.models import (
+    Budget,
+    LanguageModel,
+    Price,
+    PriceTier,
+    RoutePolicy,
+    RoutePolicyModel,
+)
+from governance.money.pricing import RateSet, is_amount, text_of
+
+#: Above it a rate is a mistake: a mistyped one must not overflow an amount.
+RATE_MAX = Decimal(1_000_000)
+POLICY_MODELS_MAX = 20
+TIERS_MAX = 10
+
+
+@dataclass
+class SyncReport:
+    """What a synchronisation did: names of models."""
+
+    priced: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+@transaction.atomic
+def set_model(
+    *,
+    provider: str,
+    name: str,
+    actor: str,
+    reason: str,
+    enabled: bool = True,
+    capabilities: Sequence[str] = (),
+    context_tokens_max: int | None = None,
+    output_tokens_max: int | None = None,
+) -> LanguageModel:
+    """Add a model to the catalogue, or change what is known of it.
+
+    :raises InvalidArgument: a name or the reason is empty.
+    """
+    _require(provider=provider, name=name)
+    reason = required(reason)
+    LanguageModel.objects.get_or_create(provider=provider, name=name)
+    model = _locked_model(provider, name)
+    known = {
+        "enabled": enabled,
+        "capabilities": sorted(set(capabilities)),
+        "context_tokens_max": context_tokens_max,
+        "output_tokens_max": output_tokens_max,
+    }
+    before = {key: getattr(model, key) for key in known}
+    if model.audit_seq and before == known:
+        return model
+    for key, value in known.items():
+        setattr(model, key, value)
+    model.save(update_fields=list(known))
+    audit.record(
+        model,
+        action="model.changed" if model.audit_seq else "model.added",
+        actor=actor,
+        reason=reason,
+        at=clock.now(),
+        before=before if model.audit_seq else None,
+        after=known,
+    )
+    return model
+
+
+@transaction.atomic
+def set_price(
+    *,
+    provider: str,
+    name: str,
+    rates: Sequence[RateSet],
+    actor: str,
+    reason: str,
+    call_rate: Decimal = Decimal(0),
+) -> Price:
+    """Override the price of a model from now on. A price of 0 says that it is free.
+
+    :param rates: per million tokens; base rates first, then those above thresholds, ascending.
+    :raises NotFound: no such model.
+    :raises InvalidArgument: a rate is negative or not finite, thresholds do not ascend.
+    """
+    reason = required(reason)
+    _check_rates(rates, call_rate)
+    model = _locked_model(provider, name)
+    now = clock.now()
+    model.prices.filter(source=Price.Source.OVERRIDE, ends_at=None).update(ends_at=now)
+    return _price(
+        model,
+        source=Price.Source.OVERRIDE,
+        version=f"override {now:%Y-%m-%dT%H:%M:%S.%fZ}",
+        rates=rates,
+        call_rate=call_rate,
+        now=now,
+        actor=actor,
+        reason=reason,
+    )
+
+
+@transaction.atomic
+def end_price(*, price_id: int, actor: str, reason: str) -> Price:
+    """End a price now, so that the one below it applies again: the synchronised one, or none.
+
+    :raises NotFound: no such price in force.
+    """
+    reason = required(reason)
+    found = Price.objects.filter(pk=price_id).values_list("model__provider", "model__name").first()
+    if found is None:
+        raise NotFound()
+    model = _locked_model(*found)
+    price = Price.objects.get(pk=price_id)
+    if price.ends_at is not None:
+        raise NotFound("This price has ended.")
+    price.ends_at = clock.now()
+    price.save(update_fields=["ends_at"])
+    audit.record(
+        model,
+        action="model.price_ended",
+        actor=actor,
+        reason=reason,
+        at=price.ends_at,
+        before={"version": price.version},
+    )
+    return price
+
+
+def sync_prices(*, actor: str, reason: str) -> SyncReport:
+    """Take the prices of the installed `genai-prices` for every enabled model.
+
+    One transaction per model.  A model that the source does not know keeps the price it has.
+    """
+    reason = required(reason)
+    report = SyncReport()
+    for model in LanguageModel.objects.filter(enabled=True).order_by("pk"):
+        found = _published(model, clock.now())
+        if found is None:
+            report.unknown.append(str(model))
+        elif _sync_one(model, *found, actor=actor, reason=reason):
+            report.priced.append(str(model))
+        else:
+            report.unchanged.append(str(model))
+    return report
+
+
+@transaction.atomic
+def set_policy(
+    *,
+    models: Sequence[tuple[str, str]],
+    actor: str,
+    reason: str,
+    agent: str = "",
+    job_type: str = "",
+    risk_tier: str = "",
+) -> RoutePolicy:
+    """Put a policy in force in place of the one of the same agent, job type and risk tier.
+
+    :param models: `(provider, name)` in the order in which they are tried; none: nothing is
+        allowed, which is different from having no policy of its own.
+    :raises InvalidArgument: unknown or repeated models, too many of them, an unknown risk tier.
+    """
+    reason = required(reason)
+    chosen = [_known_model(provider, name, index) for index, (provider, name) in enumerate(models)]
+    if len({model.pk for model in chosen}) != len(chosen) or len(chosen) > POLICY_MODELS_MAX:
+        raise InvalidArgument(
+            errors=[FieldFault("/models", f"up to {POLICY_MODELS_MAX}, each of them once")]
+        )
+    if risk_tier not in ("", "low", "medium", "high"):
+        raise InvalidArgument(errors=[FieldFault("/risk_tier", "low, medium, high or empty")])
+    scope = {"agent": agent, "job_type": job_type, "risk_tier": risk_tier}
+    before = _retire(scope, actor=actor, reason=reason)
+    now = clock.now()
+    policy = RoutePolicy.objects.create(**scope, created_at=now)
+    RoutePolicyModel.objects.bulk_create(
+        RoutePolicyModel(policy=policy, position=position, model=model)
+        for position, model in enumerate(chosen, start=1)
+    )
+    audit.record(
+        policy,
+        action="route_policy.set",
+        actor=actor,
+        reason=reason,
+        at=now,
+        before=before,
+        after=scope | {"models": [str(model) for model in chosen]},
+    )
+    return policy
+
+
+@transaction.atomic
+def retire_policy(
+    *, actor: str, reason: str, agent: str = "", job_type: str = "", risk_tier: str = ""
+) -> None:
+    """End a policy, so that the next more general one applies.
+
+    :raises NotFound: none is in force for exactly that.
+    """
+    reason = required(reason)
+    scope = {"agent": agent, "job_type": job_type, "risk_tier": risk_tier}
+    if _retire(scope, actor=actor, reason=reason) is None:
+        raise NotFound("No such policy is in force.")
+
+
+@transaction.atomic
+def set_budget(
+    *,
+    scope: str,
+    window: str,
+    cap: Decimal | None,
+    actor: str,
+    reason: str,
+    key: str = "",
+    soft_cap: Decimal | None = None,
+    enabled: bool = True,
+) -> Budget:
+    """Make a budget, or change its caps. A new one counts from now on, not what was before.
+
+    Takes effect on the next reservation; what is held already stays held.
+
+    :param key: agent, job type or `task_id`; `*` for each by itself; empty for the global scope.
+    :param cap: None for no cap, 0 for nothing at all.
+    :raises InvalidArgument: scope, key, window or an amount is not valid.
+    """
+    reason = required(reason)
+    faults = []
+    if scope not in Budget.Scope.values:
+        faults.append(FieldFault("/scope", "one of " + ", ".join(Budget.Scope.values)))
+    if window not in Budget.Window.values:
+        faults.append(FieldFault("/window", "one of " + ", ".join(Budget.Window.values)))
+    if (key == "") != (scope == Budget.Scope.GLOBAL) or len(key) > 100:
+        faults.append(FieldFault("/key", "empty for the global scope, else named"))
+    faults += [
+        FieldFault(f"/{name}", "an amount, not negative")
+        for name, amount in (("cap", cap), ("soft_cap", soft_cap))
+        if not is_amount(amount)
+    ]
+    if faults:
+        raise InvalidArgument(errors=faults)
+    Budget.objects.get_or_create(
+        scope=scope, key=key, window=window, defaults={"cap": cap, "soft_cap": soft_cap}
+    )
+    budget = Budget.objects.select_for_update(no_key=True).get(scope=scope, key=key, window=window)
+    before = _terms(budget) if budget.audit_seq else None
+    budget.cap, budget.soft_cap, budget.enabled = cap, soft_cap, enabled
+    budget.save(update_fields=["cap", "soft_cap", "enabled"])
+    audit.record(
+        budget,
+        action="budget.changed" if before else "budget.added",
+        actor=actor,
+        reason=reason,
+        at=clock.now(),
+        before=before,
+        after=_terms(budget) | {"scope": scope, "key": key, "window": window},
+    )
+    return budget
+
+
+def _terms(budget: Budget) -> dict[str, Any]:
+    return {
+        "cap": None if budget.cap is None else text_of(budget.cap),
+        "soft_cap": None if budget.soft_cap is None else text_of(budget.soft_cap),
+        "enabled": budget.enabled,
+    }
+
+
+def _retire(scope: dict[str, str], *, actor: str, reason: str) -> dict[str, Any] | None:
+    """Retire the policy in force for exactly `scope`, and return what it said."""
+    in_force = RoutePolicy.objects.filter(**scope, retired_at=None)
+    policy = in_force.select_for_update(no_key=True).first()
+    if policy is None:
+        return None
+    said = {"policy_id": policy.pk, "models": [str(line.model) for line in lines_of(policy)]}
+    policy.retired_at = clock.now()
+    policy.save(update_fields=["retired_at"])
+    audit.record(
+        policy,
+        action="route_policy.retired",
+        actor=actor,
+        reason=reason,
+        at=policy.retired_at,
+        before=said,
+    )
+    return said
+
+
+def lines_of(policy: RoutePolicy) -> Iterable[RoutePolicyModel]:
+    """Return the allowed models of a policy, in order."""
+    return policy.lines.select_related("model").order_by("position")
+
+
+def _published(model: LanguageModel, at: datetime) -> tuple[list[RateSet], Decimal] | None:
+    """Return what the source says of a model at an instant, or None if it cannot be priced."""
+    try:
+        _, info = data_snapshot.get_snapshot().find_provider_model(
+            model.name, None, model.provider, None
+        )
+    except LookupError:
+        return None
+    prices = info.get_prices(at)
+    # A model without a rate for input or output is not free: it is not known what it costs.
+    if prices.input_mtok is None or prices.output_mtok is None:
+        return None
+    starts = {
+        tier.start
+        for value in vars(prices).values()
+        if isinstance(value, TieredPrices)
+        for tier in value.tiers
+    }
+    rates = [_rates_above(prices, start) for start in [-1, *sorted(starts)]]
+    per_thousand = prices.requests_kcount
+    call_rate = per_thousand / 1000 if isinstance(per_thousand, Decimal) else Decimal(0)
+    return rates, call_rate
+
+
+def _rates_above(prices: ModelPrice, start: int) -> RateSet:
+    def at(value: Decimal | TieredPrices | None) -> Decimal | None:
+        if not isinstance(value, TieredPrices):
+            return value
+        reached = [tier.price for tier in value.tiers if tier.start <= start]
+        return reached[-1] if reached else value.base
+
+    input_rate, output_rate = at(prices.input_mtok), at(prices.output_mtok)
+    assert input_rate is not None and output_rate is not None
+    return RateSet(
+        max(start, 0),
+        input_rate,
+        output_rate,
+        cached_input=at(prices.cache_read_mtok),
+        reasoning=at(prices.output_reasoning_mtok),
+    )
+
+
+@transaction.atomic
+def _sync_one(
+    model: LanguageModel, rates: list[RateSet], call_rate: Decimal, *, actor: str, reason: str
+) -> bool:
+    """Follow the newest synchronised price with this one, unless it says the same."""
+    model = _locked_model(model.provider, model.name)
+    version = f"genai-prices {package_version('genai-prices')}"
+    newest = model.prices.filter(source=Price.Source.GENAI_PRICES).order_by("-starts_at").first()
+    if newest and newest.version == version and rates_of(newest) == (rates, call_rate):
+        return False
+    _price(
+        model,
+        source=Price.Source.GENAI_PRICES,
+        version=version,
+        rates=rates,
+        call_rate=call_rate,
+        now=clock.now(),
+        actor=actor,
+        reason=reason,
+    )
+    return True
+
+
+def rates_of(price: Price) -> tuple[list[RateSet], Decimal]:
+    """Return the rates of a price, base first, and its rate per call."""
+    tiers = list(price.tiers.order_by("above_input_tokens"))
+    sets = [
+        RateSet(
+            getattr(row, "above_input_tokens", 0),
+            row.input_rate,
+            row.output_rate,
+            row.cached_input_rate,
+            row.reasoning_rate,
+        )
+        for row in [price, *tiers]
+    ]
+    return sets, price.call_rate
+
+
+def _price(
+    model: LanguageModel,
+    *,
+    source: str,
+    version: str,
+    rates: Sequence[RateSet],
+    call_rate: Decimal,
+    now: datetime,
+    actor: str,
+    reason: str,
+) -> Price:
+    price = Price.objects.create(
+        model=model,
+        source=source,
+        version=version,
+        starts_at=now,
+        call_rate=call_rate,
+        **_columns(rates[0]),
+    )
+    PriceTier.objects.bulk_create(
+        PriceTier(price=price, above_input_tokens=above.above_input_tokens, **_columns(above))
+        for above in rates[1:]
+    )
+    audit.record(
+        model,
+        action="model.priced",
+        actor=actor,
+        reason=reason,
+        at=now,
+        after={"version": version, "rates": [_said(each) for each in rates]},
+    )
+    return price
+
+
+def _columns(rates: RateSet) -> dict[str, Decimal | None]:
+    return {
+        "input_rate": rates.input,
+        "cached_input_rate": rates.cached_input,
+        "output_rate": rates.output,
+        "reasoning_rate": rates.reasoning,
+    }
+
+
+def _said(rates: RateSet) -> dict[str, Any]:
+    said = {name: text_of(rate) for name, rate in _columns(rates).items() if rate is not None}
+    return {"above_input_tokens": rates.above_input_tokens, **said}
+
+
+def _check_rates(rates: Sequence[RateSet], call_rate: Decimal) -> None:
+    thresholds = [each.above_input_tokens for each in rates]
+    faults = []
+    if not rates or thresholds[0] != 0 or len(rates) > TIERS_MAX:
+        faults.append(FieldFault("/rates", f"base rates at 0, then up to {TIERS_MAX - 1} others"))
+    if any(a >= b for a, b in pairwise(thresholds)):
+        faults.append(FieldFault("/rates", "thresholds ascend"))
+    amounts = [rate for each in rates for rate in _columns(each).values()] + [call_rate]
+    if not all(is_amount(rate) and (rate is None or rate <= RATE_MAX) for rate in amounts):
+        faults.append(FieldFault("/rates", f"rates are amounts from 0 to {RATE_MAX}"))
+    if faults:
+        raise InvalidArgument("The price is not valid.", errors=faults)
+
+
+def _known_model(provider: str, name: str, index: int) -> LanguageModel:
+    found = LanguageModel.objects.filter(provider=provider, name=name).first()
+    if found is None:
+        fault = FieldFault(f"/models/{index}", f"{provider}/{name} is not in the catalogue")
+        raise InvalidArgument(errors=[fault])
+    return found
+
+
+def _locked_model(provider: str, name: str) -> LanguageModel:
+    rows = LanguageModel.objects.select_for_update(no_key=True)
+    found = rows.filter(provider=provider, name=name).first()
+    if found is None:
+        raise NotFound(f"{provider}/{name} is not in the catalogue.")
+    return found
+
+
+def _require(**texts: str) -> None:
+    faults = [FieldFault(f"/{n}", "must not be empty") for n, text in texts.items() if not text]
+    if faults:
+        raise InvalidArgument(errors=faults)

@@ -1,0 +1,45 @@
+"""The money of model calls: decide and reserve before a call, end the reservation once after it.
+
+Knows no job: who calls has locked the job, judged the token, and passes texts and numbers.  Locks
+are taken in this order: reservations by id, then budget windows by id, last; a budget row only
+after its windows, and only to note on its audit chain that a cap was passed.
+"""
+
+from governance.money.books import BudgetBar, Difference, budget_bars, money_of_job, verify
+from governance.money.reservations import (
+    End,
+    Resolved,
+    fail,
+    mark_in_doubt,
+    open_reservations,
+    reconcile,
+    release,
+    release_all,
+    resolve,
+    resolve_all,
+    settle,
+)
+from governance.money.routes import Routed, RouteRequest, dry_run, reserve
+
+__all__ = [
+    "BudgetBar",
+    "Difference",
+    "End",
+    "Resolved",
+    "RouteRequest",
+    "Routed",
+    "budget_bars",
+    "dry_run",
+    "fail",
+    "mark_in_doubt",
+    "money_of_job",
+    "open_reservations",
+    "reconcile",
+    "release",
+    "release_all",
+    "reserve",
+    "resolve",
+    "resolve_all",
+    "settle",
+    "verify",
+]

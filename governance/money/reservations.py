@@ -1,0 +1,405 @@
+"""End a reservation, once: settled, released or failed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from governance.core import digests, sql
+from governance.core.clock import READ_CLOCK
+from governance.core.errors import (
+    BindingMismatch,
+    DomainError,
+    FieldFault,
+    InvalidArgument,
+    ModelReservationStateInvalid,
+    NotFound,
+)
+from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note
+from governance.money.models import Reservation, Resolution
+from governance.money.pricing import Usage, text_of
+from governance.money.routes import PRICE_COLUMNS, price_list
+
+REASON_CHARS_MAX = 2000
+
+State = Reservation.State
+
+# Locks: the reservations, in id order.
+LOCK_RESERVATIONS = (
+    "SELECT reservation_id FROM governance_reservation WHERE reservation_id = ANY(%s::uuid[])"
+    " ORDER BY reservation_id FOR NO KEY UPDATE"
+)
+READ_RESERVATIONS = (
+    f"SELECT {sql.select_list(Reservation, 'r')}, {PRICE_COLUMNS},"
+    " ARRAY(SELECT h.window_id FROM governance_reservationhold h"
+    "  WHERE h.reservation_id = r.reservation_id) AS windows"
+    " FROM governance_reservation r"
+    " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
+    " JOIN governance_price p ON p.id = d.price_id WHERE r.reservation_id = ANY(%s::uuid[])"
+)
+READ_RESOLUTIONS = (
+    f"SELECT {sql.select_list(Resolution, 'e')} FROM governance_resolution e"
+    " WHERE e.reservation_id = ANY(%s::uuid[])"
+)
+END_RESERVATIONS = (
+    "UPDATE governance_reservation r SET state = u.state"
+    " FROM unnest(%s::uuid[], %s::text[]) AS u(id, state) WHERE r.reservation_id = u.id"
+)
+# Index: reservation_execution_idx.
+MARK_IN_DOUBT = (
+    "UPDATE governance_reservation SET state = 'in_doubt'"
+    " WHERE external_request_id = ANY(%s::text[]) AND state = 'held' RETURNING reservation_id"
+)
+# Index: reservation_open_idx.
+READ_OPEN = (
+    "SELECT r.reservation_id, r.job_id, r.attempt, r.external_request_id, r.state"
+    " FROM governance_reservation r JOIN unnest(%s::uuid[], %s::int[]) AS q(job_id, attempt)"
+    " ON q.job_id = r.job_id AND q.attempt = r.attempt"
+    " WHERE r.state IN ('held', 'in_doubt') ORDER BY r.reservation_id"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """How a reservation ends.
+
+    :param external_request_id: where given, the reservation must be one of this execution.
+    :param cost_basis: for `failed` only: `none` where nothing was billed, `estimate` where that
+        is not known (the default), `usage` where usage is given.
+    :raises InvalidArgument: the parts contradict each other.
+    """
+
+    reservation_id: UUID
+    ended_as: str
+    external_request_id: str = ""
+    usage: Usage | None = None
+    provider_response_id: str = ""
+    error_code: str = ""
+    cost_basis: str | None = None
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        basis = self.cost_basis
+        if self.ended_as == State.RELEASED:
+            allowed = {None, "none"} if self.usage is None else set()
+        elif self.usage is not None:
+            allowed = {None, "usage"}
+        elif self.ended_as == State.FAILED:
+            allowed = {None, "estimate", "none"}
+        else:
+            allowed = {None, "estimate"}
+        if basis not in allowed:
+            detail = f"does not fit {self.ended_as} {'with' if self.usage else 'without'} usage"
+            raise InvalidArgument(errors=[FieldFault("/cost_basis", detail)])
+
+    @property
+    def basis(self) -> str:
+        if self.ended_as == State.RELEASED:
+            return Resolution.Basis.NONE
+        if self.usage is not None:
+            return Resolution.Basis.USAGE
+        return self.cost_basis or Resolution.Basis.ESTIMATE
+
+    @property
+    def content_sha256(self) -> str:
+        """The digest of all that must be equal when the end is repeated."""
+        content = {
+            "end": str(self.ended_as),
+            "usage": self.usage and asdict(self.usage),
+            "provider_response_id": self.provider_response_id,
+            "error_code": self.error_code,
+            "cost_basis": str(self.basis),
+        }
+        return digests.sha256_hex(digests.canonical(content))
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A reservation that has ended. `outcome` is `recorded` or `already_recorded`."""
+
+    outcome: str
+    reservation: Reservation
+    resolution: Resolution
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the answer in the shape of the contract."""
+        return {
+            "outcome": self.outcome,
+            "state": self.resolution.ended_as,
+            "actual": text_of(self.resolution.cost),
+            "overrun": self.resolution.overrun,
+            "usage_missing": self.resolution.usage_missing,
+        }
+
+    def event(self) -> dict[str, Any]:
+        """Return `action` and `after` of the audit event that the caller chains to its job."""
+        said = self.as_dict()
+        del said["outcome"]
+        return {
+            "action": f"reservation.{self.resolution.ended_as}",
+            "after": said
+            | {
+                "reservation_id": str(self.reservation.reservation_id),
+                "cost_basis": self.resolution.cost_basis,
+            },
+        }
+
+
+def settle(
+    *,
+    reservation_id: UUID,
+    usage: Usage | None,
+    actor: str,
+    provider_response_id: str = "",
+    error_code: str = "",
+) -> Resolved:
+    """End a reservation with what the call cost: its usage, or the estimate where there is none.
+
+    More than was held is recorded in full and flagged.
+
+    :raises NotFound: no such reservation.
+    :raises ModelReservationStateInvalid: it has ended in another way.
+    """
+    end = End(
+        reservation_id=reservation_id,
+        ended_as=State.SETTLED,
+        usage=usage,
+        provider_response_id=provider_response_id,
+        error_code=error_code,
+    )
+    return resolve(end=end, actor=actor)
+
+
+def fail(
+    *,
+    reservation_id: UUID,
+    actor: str,
+    usage: Usage | None = None,
+    cost_basis: str | None = None,
+    provider_response_id: str = "",
+    error_code: str = "",
+) -> Resolved:
+    """End the reservation of a call that the provider refused or broke off.
+
+    :param cost_basis: `none` where nothing was billed; not knowing that costs the estimate.
+    :raises NotFound: no such reservation.
+    :raises ModelReservationStateInvalid: it has ended in another way.
+    :raises InvalidArgument: the basis contradicts the usage.
+    """
+    end = End(
+        reservation_id=reservation_id,
+        ended_as=State.FAILED,
+        usage=usage,
+        cost_basis=cost_basis,
+        provider_response_id=provider_response_id,
+        error_code=error_code,
+    )
+    return resolve(end=end, actor=actor)
+
+
+def release(*, reservation_id: UUID, actor: str, reason: str = "") -> Resolved:
+    """End the reservation of a call that was never started, at no cost.
+
+    :raises NotFound: no such reservation.
+    :raises ModelReservationStateInvalid: its execution was started, or it has ended otherwise.
+    """
+    end = End(reservation_id=reservation_id, ended_as=State.RELEASED, reason=reason)
+    return resolve(end=end, actor=actor)
+
+
+def reconcile(
+    *,
+    reservation_id: UUID,
+    happened: bool,
+    actor: str,
+    reason: str,
+    usage: Usage | None = None,
+    provider_response_id: str = "",
+) -> Resolved:
+    """End a reservation in doubt by the evidence that an operator has.
+
+    `happened` settles it, at the usage or else at the estimate; otherwise it failed at no cost.
+
+    :raises InvalidArgument: no reason, or usage of a call that did not happen.
+    :raises NotFound: no such reservation.
+    :raises ModelReservationStateInvalid: it has ended in another way.
+    """
+    if not reason or len(reason) > REASON_CHARS_MAX:
+        raise InvalidArgument(errors=[FieldFault("/reason", "must say what the evidence is")])
+    end = End(
+        reservation_id=reservation_id,
+        ended_as=State.SETTLED if happened else State.FAILED,
+        usage=usage,
+        cost_basis=None if happened else Resolution.Basis.NONE.value,
+        provider_response_id=provider_response_id,
+        reason=reason,
+    )
+    return resolve(end=end, actor=actor)
+
+
+def resolve(*, end: End, actor: str) -> Resolved:
+    """End one reservation.
+
+    :raises NotFound: no such reservation.
+    :raises BindingMismatch: it belongs to another execution.
+    :raises ModelReservationStateInvalid: it has ended in another way, or may have happened.
+    """
+    [answer] = resolve_all(ends=[end], actor=actor)
+    if isinstance(answer, DomainError):
+        raise answer
+    return answer
+
+
+@transaction.atomic
+def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainError]:
+    """End a set of reservations and return, in the asked order, what became of each."""
+    ids = [end.reservation_id for end in ends]
+    _, rows, resolutions, [clock] = sql.pipeline(
+        sql.Statement(LOCK_RESERVATIONS, (ids,)),
+        sql.Statement(READ_RESERVATIONS, (ids,)),
+        sql.Statement(READ_RESOLUTIONS, (ids,)),
+        sql.Statement(READ_CLOCK),
+    )
+    found = {row["r_reservation_id"]: row for row in rows}
+    ended = {row["e_reservation_id"]: sql.build(Resolution, row, "e") for row in resolutions}
+    answers: list[Resolved | DomainError] = []
+    fresh: list[Resolved] = []
+    for end in ends:
+        try:
+            answer = _resolved(end, found.get(end.reservation_id), ended, actor, clock["now"])
+        except DomainError as refusal:
+            answers.append(refusal)
+            continue
+        if answer.outcome == "recorded":
+            fresh.append(answer)
+            # The same end twice in one set is a repetition as well.
+            ended[end.reservation_id] = answer.resolution
+        answers.append(answer)
+    if fresh:
+        windows = {r["r_reservation_id"]: r["windows"] for r in rows}
+        _post(fresh, windows, at=clock["now"])
+    return answers
+
+
+def release_all(*, attempts: Sequence[tuple[UUID, int]], actor: str, reason: str) -> list[Resolved]:
+    """Release what `(job_id, attempt)` pairs still hold for calls that were never started.
+
+    Reservations in doubt stay as they are.
+    """
+    [rows] = sql.pipeline(open_reservations(attempts=attempts))
+    ends = [
+        End(reservation_id=row["reservation_id"], ended_as=State.RELEASED, reason=reason)
+        for row in rows
+        if row["state"] == State.HELD
+    ]
+    if not ends:
+        return []
+    answers = resolve_all(ends=ends, actor=actor)
+    return [answer for answer in answers if isinstance(answer, Resolved)]
+
+
+def open_reservations(*, attempts: Sequence[tuple[UUID, int]]) -> sql.Statement:
+    """Return the statement that reads the open reservations of `(job_id, attempt)` pairs.
+
+    Its rows: `reservation_id, job_id, attempt, external_request_id, state`.
+    """
+    return sql.Statement(READ_OPEN, ([job for job, _ in attempts], [n for _, n in attempts]))
+
+
+def mark_in_doubt(*, external_request_ids: Iterable[str]) -> sql.Statement:
+    """Return the statement that puts what executions hold in doubt: they are being started."""
+    return sql.Statement(MARK_IN_DOUBT, (list(external_request_ids),))
+
+
+def _resolved(
+    end: End,
+    row: sql.Row | None,
+    ended: dict[UUID, Resolution],
+    actor: str,
+    at: datetime,
+) -> Resolved:
+    """Judge one end against the locked reservation and return it, unsaved.
+
+    :raises NotFound: no such reservation.
+    :raises BindingMismatch: it belongs to another execution.
+    :raises ModelReservationStateInvalid: it has ended otherwise, or was started and is released.
+    """
+    if row is None:
+        raise NotFound("There is no such reservation.")
+    reservation = sql.build(Reservation, row, "r")
+    if end.external_request_id not in ("", reservation.external_request_id):
+        raise BindingMismatch("The reservation belongs to another execution.")
+    if (stored := ended.get(end.reservation_id)) is not None:
+        if stored.content_sha256 != end.content_sha256:
+            raise ModelReservationStateInvalid(current={"state": stored.ended_as})
+        reservation.state = stored.ended_as
+        return Resolved("already_recorded", reservation, stored)
+    if end.ended_as == State.RELEASED and reservation.state == State.IN_DOUBT:
+        raise ModelReservationStateInvalid(
+            "The call may have happened: report its result, or let an operator reconcile it.",
+            current={"state": reservation.state},
+        )
+    cost = _cost(end, reservation, row)
+    reservation.state = end.ended_as
+    usage = asdict(end.usage) if end.usage else {}
+    resolution = Resolution(
+        reservation=reservation,
+        ended_as=end.ended_as,
+        cost=cost,
+        cost_basis=end.basis,
+        **usage,
+        overrun=cost > reservation.amount,
+        usage_missing=end.basis == Resolution.Basis.ESTIMATE,
+        provider_response_id=end.provider_response_id,
+        error_code=end.error_code,
+        content_sha256=end.content_sha256,
+        resolved_by=actor,
+        reason=end.reason,
+        resolved_at=at,
+    )
+    return Resolved("recorded", reservation, resolution)
+
+
+def _cost(end: End, reservation: Reservation, row: sql.Row) -> Decimal:
+    if end.basis == Resolution.Basis.NONE:
+        return Decimal(0)
+    if end.usage is None:
+        return reservation.amount
+    return price_list(row).cost(end.usage)
+
+
+def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime) -> None:
+    """Save the ends, and move what they held to what they cost, in the windows that held it."""
+    freed: defaultdict[int, Decimal] = defaultdict(Decimal)
+    cost: defaultdict[int, Decimal] = defaultdict(Decimal)
+    for each in fresh:
+        for window in windows[each.reservation.reservation_id]:
+            freed[window] += each.reservation.amount
+            cost[window] += each.resolution.cost
+    ids = sorted(freed)
+    *_, posted = sql.pipeline(
+        sql.insert([each.resolution for each in fresh]),
+        sql.Statement(
+            END_RESERVATIONS,
+            (
+                [each.reservation.reservation_id for each in fresh],
+                [str(each.reservation.state) for each in fresh],
+            ),
+        ),
+        sql.Statement(LOCK_HELD_WINDOWS, (ids,)),
+        sql.Statement(POST, (ids, [freed[i] for i in ids], [cost[i] for i in ids])),
+    )
+    broken = {
+        row["budget_id"]: row["used"]
+        for row in posted
+        if row["cap"] is not None and row["used"] > row["cap"] >= row["used"] - row["moved"]
+    }
+    if broken:
+        note(broken, action="budget.overrun", at=at)

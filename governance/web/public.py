@@ -1,0 +1,122 @@
+"""What is told without a credential: alive, ready, how much of what, and the public keys."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from django.conf import settings
+from django.db import DatabaseError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.operations import RunSQL
+from django.db.migrations.recorder import MigrationRecorder
+from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from governance.evidence import envelopes
+from governance.web import metrics
+
+_MADE = re.compile(r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:CONSTRAINT\s+)?TRIGGER\s+(\w+)", re.I)
+_DROPPED = re.compile(r"DROP\s+TRIGGER\s+(?:IF\s+EXISTS\s+)?(\w+)", re.I)
+# Reads the catalogue. A disabled trigger guards nothing and counts as absent.
+TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
+
+
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """GET /healthz: this process answers. Asks nobody else."""
+    return JsonResponse({"status": "ok"})
+
+
+@require_safe
+def readyz(request: HttpRequest) -> HttpResponse:
+    """GET /readyz: 200 when requests can be served, else 503; `checks` says what is wanting."""
+    found: dict[str, str] = {}
+    try:
+        found["database"] = "ok" if reachable() else "no answer"
+        found["migrations"] = told(missing_migrations())
+        found["triggers"] = told(missing_triggers())
+    except DatabaseError:
+        # Not the reason: it names hosts and roles, and anybody may ask.
+        found["database"] = "unreachable"
+    ready = all(state == "ok" for state in found.values())
+    status = "ready" if ready else "not ready"
+    return JsonResponse({"status": status, "checks": found}, status=200 if ready else 503)
+
+
+@require_safe
+def metrics_page(request: HttpRequest) -> HttpResponse:
+    """GET /metrics: Prometheus' text format, for this machine or the bearer of the token."""
+    if not may_scrape(request):
+        return HttpResponseNotFound()
+    return HttpResponse(metrics.exposition(), content_type=CONTENT_TYPE_LATEST)
+
+
+@require_safe
+def keys(request: HttpRequest) -> HttpResponse:
+    """GET /.well-known/fencepost/keys.json: what workers verify envelopes with."""
+    answer = JsonResponse(envelopes.public_keys())
+    answer["Cache-Control"] = "public, max-age=60"
+    return answer
+
+
+def may_scrape(request: HttpRequest) -> bool:
+    """Tell whether the caller has the token, or is this machine where no token is set."""
+    if token := settings.METRICS_TOKEN:
+        said = request.headers.get("Authorization", "")
+        return hmac.compare_digest(said.encode(), f"Bearer {token}".encode())
+    if "X-Forwarded-For" in request.headers:
+        return False
+    try:
+        return ipaddress.ip_address(request.META.get("REMOTE_ADDR", "")).is_loopback
+    except ValueError:
+        return False
+
+
+def reachable() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        return cursor.fetchone() == (1,)
+
+
+def told(missing: Iterable[str]) -> str:
+    names = sorted(missing)
+    return f"missing: {', '.join(names)}" if names else "ok"
+
+
+def missing_migrations() -> set[str]:
+    """Return the migrations of this code that the database has not seen, as `app.name`."""
+    applied = {f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations()}
+    return {f"{app}.{name}" for app, name in _on_disk().disk_migrations or {}} - applied
+
+
+def missing_triggers() -> set[str]:
+    """Return the triggers of applied migrations that are absent or disabled."""
+    applied = set(MigrationRecorder(connection).applied_migrations())
+    with connection.cursor() as cursor:
+        cursor.execute(TRIGGERS)
+        present = {name for (name,) in cursor.fetchall()}
+    return _triggers_after(frozenset(applied)) - present
+
+
+@lru_cache(maxsize=1)
+def _on_disk() -> MigrationLoader:
+    return MigrationLoader(None, ignore_no_migrations=True)
+
+
+@lru_cache(maxsize=4)
+def _triggers_after(applied: frozenset[tuple[str, str]]) -> set[str]:
+    """Return the names of the triggers that exist once these migrations have run."""
+    graph = _on_disk().graph
+    triggers: set[str] = set()
+    plan = dict.fromkeys(key for leaf in graph.leaf_nodes() for key in graph.forwards_plan(leaf))
+    for key in plan:
+        for operation in graph.nodes[key].operations if key in applied else ():
+            if isinstance(operation, RunSQL) and isinstance(operation.sql, str):
+                triggers -= set(_DROPPED.findall(operation.sql))
+                triggers |= set(_MADE.findall(operation.sql))
+    return triggers

@@ -1,5 +1,0 @@
-"""The console's pages of jobs: lists, the job page, acts, inbox and overview."""
-
-from jobs.admin import acts, inbox, lists, overview
-
-__all__ = ["acts", "inbox", "lists", "overview"]

@@ -1,0 +1,451 @@
+"""Shapes of the jobs API: what its requests must look like, and what its answers do.
+
+Requests are judged by the `...In` shapes.  The `...Out` ones describe answers, which the reads of
+`jobs.queries` have made already.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rest_framework import serializers
+
+from agents.models import RISK_TIERS
+from governance.core.characters import unseen
+from governance.core.reasons import REASON_CHARS_MAX
+from governance.web.shapes import (
+    UNSEEN_TOLD_MAX,
+    AnyJson,
+    Choice,
+    Flag,
+    Instant,
+    Object,
+    Shape,
+    Text,
+    Whole,
+)
+from jobs.models import Job, Priority
+from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
+
+TASK_ID_CHARS_MAX = 100
+WORKER_ID_CHARS_MAX = 120
+WAIT_SECONDS_MAX = 30
+TASK_TYPES_MAX = 50
+LABELS_MAX = 64
+LABEL_CHARS_MAX = 200
+TOOLS_MAX = 200
+TEXT_CHARS_MAX = 20_000
+PROGRESS_BYTES_MAX = 64 * 1024
+#: A worker that numbers its reflections leaves room for the numbers that the server gives.
+REFLECTION_NUMBER_MAX = 1_000_000_000
+
+#: Words that stand in the place of a task id in paths, or that HTTP clients resolve away.
+RESERVED_TASK_IDS = frozenset({".", "..", "batch"})
+
+
+class TaskId(Text):
+    """The submitter's name of a task."""
+
+    default_error_messages = {
+        "unaddressable": "No path could address it: it has a slash, or is a word of our paths."
+    }
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(plain=True, min_length=1, max_length=TASK_ID_CHARS_MAX, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        if "/" in text or text in RESERVED_TASK_IDS:
+            self.fail("unaddressable")
+        return text
+
+
+class WorkerId(Text):
+    """The worker's own name, by which the older worker contract knows it."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            plain=True, min_length=1, max_length=WORKER_ID_CHARS_MAX, required=False, **options
+        )
+
+
+class Labels(AnyJson):
+    """An object of short strings, or an array of them."""
+
+    default_error_messages = {
+        "labels": f"An object or array of at most {LABELS_MAX} strings"
+        f" of at most {LABEL_CHARS_MAX} characters, as are the names of an object.",
+        "unseen": "Its names have characters that are not seen, or that turn text around: {which}.",
+    }
+
+    def to_internal_value(self, data: Any) -> Any:
+        members = list(data.values()) if isinstance(data, dict) else data
+        if not isinstance(members, list) or len(members) > LABELS_MAX:
+            self.fail("labels")
+        if any(type(text) is not str or len(text) > LABEL_CHARS_MAX for text in members):
+            self.fail("labels")
+        if isinstance(data, dict):
+            if any(len(name) > LABEL_CHARS_MAX for name in data):
+                self.fail("labels")
+            if which := unseen("".join(data)):
+                self.fail("unseen", which=", ".join(which[:UNSEEN_TOLD_MAX]))
+        return data
+
+
+class Progress(AnyJson):
+    """What a worker tells of its work so far; any JSON, but small: it is written at every beat."""
+
+    default_error_messages = {"large": f"At most {PROGRESS_BYTES_MAX} bytes as compact JSON."}
+
+    def __init__(self, **options: Any) -> None:
+        told = f"Any JSON of at most {PROGRESS_BYTES_MAX} bytes; kept for the next attempt."
+        super().__init__(required=False, allow_null=True, help_text=told, **options)
+
+    def to_internal_value(self, data: Any) -> Any:
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+        if len(text.encode()) > PROGRESS_BYTES_MAX:
+            self.fail("large")
+        return data
+
+
+class EnvelopeIn(Shape):
+    """A task envelope; contract section 1."""
+
+    task_id = TaskId()
+    source = Text(max_length=60)  # type: ignore[assignment]
+    title = Text(min_length=5, max_length=200)
+    goal = Text(min_length=10, max_length=4000)
+    task_type = Text(max_length=60)
+    risk_tier = Choice(choices=RISK_TIERS)
+    priority = Choice(choices=Priority.labels, default=Priority.NORMAL.label)
+    preferred_owner = Text(max_length=60, required=False, allow_null=True)
+    owner_role = Text(max_length=60, required=False, allow_null=True)
+    inputs = Object(default=dict)
+    output_required = Flag(default=False)
+    review_required = Flag(default=False)
+    execution_approval_required = Flag(default=False)
+    rollback_required = Flag(default=False)
+    available_at = Instant(required=False, allow_null=True)
+    deadline_at = Instant(required=False, allow_null=True)
+    expires_if_not_started_at = Instant(required=False, allow_null=True)
+    attempt_timeout_seconds = Whole(
+        min_value=1, max_value=2**31 - 1, required=False, allow_null=True
+    )
+    labels = Labels(default=dict)
+    max_attempts = Whole(min_value=1, max_value=1000, required=False, allow_null=True)
+    created_at = Instant(
+        required=False, allow_null=True, help_text="When the submitter made it; kept, not used."
+    )
+    status = Choice(choices=("pending",), required=False, help_text="From older clients.")
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        role, owner = data.pop("owner_role", None), data.get("preferred_owner")
+        if role and owner and role != owner:
+            raise serializers.ValidationError(
+                {"owner_role": ["It disagrees with preferred_owner."]}
+            )
+        data["preferred_owner"] = owner or role
+        data.pop("status", None)
+        return data
+
+
+class _WorkerIn(Shape):
+    worker_id = WorkerId()
+    owner = Text(max_length=60, required=False, allow_null=True)
+    runtime = Text(plain=True, min_length=1, max_length=40, required=False, allow_null=True)
+    lease_seconds = Whole(
+        min_value=LEASE_SECONDS_MIN, max_value=LEASE_SECONDS_MAX, required=False, allow_null=True
+    )
+
+
+class ClaimIn(_WorkerIn):
+    """Who wants the lease, and for how long (seconds)."""
+
+
+class ClaimsIn(_WorkerIn):
+    """How many jobs are wanted, of which types, and how long to wait for them (seconds)."""
+
+    limit = Whole(min_value=1, max_value=CLAIM_LIMIT_MAX, default=1)
+    task_types = serializers.ListField(
+        child=Text(max_length=60), required=False, allow_null=True, max_length=TASK_TYPES_MAX
+    )
+    wait_seconds = Whole(min_value=0, max_value=WAIT_SECONDS_MAX, default=0)
+
+
+class AuthorityIn(Shape):
+    """The attempt that is meant, and the authority to speak for it."""
+
+    task_id = TaskId()
+    attempt = Whole(min_value=1, max_value=2**31 - 1)
+    fencing_token = Whole(min_value=1)
+
+
+class BeatIn(AuthorityIn):
+    """One lease that is still worked on."""
+
+    progress = Progress()
+
+
+class _AttemptIn(Shape):
+    """The authority that a write carries; both, or neither in the older worker contract."""
+
+    worker_id = WorkerId()
+    attempt = Whole(min_value=1, max_value=2**31 - 1, required=False, allow_null=True)
+    fencing_token = Whole(min_value=1, required=False, allow_null=True)
+
+
+class CompleteIn(_AttemptIn):
+    """What an attempt delivered."""
+
+    result = AnyJson(required=False, allow_null=True)
+    result_pointer = Text(min_length=1, max_length=1000, required=False, allow_null=True)
+    needs_review = Flag(default=False)
+
+
+class CompletionIn(CompleteIn):
+    """What an attempt of the named task delivered."""
+
+    task_id = TaskId()
+
+
+class FailIn(_AttemptIn):
+    """Why an attempt failed, and whether another may do better."""
+
+    error_message = Text(min_length=1, max_length=TEXT_CHARS_MAX)
+    error_code = Text(plain=True, max_length=80, allow_blank=True, default="")
+    retryable = Flag(default=True)
+    progress = Progress()
+
+
+class EscalateIn(_AttemptIn):
+    """Why a human is needed, and who should know."""
+
+    reason = Text(min_length=1, max_length=TEXT_CHARS_MAX)
+    notify_to = Text(max_length=200, allow_blank=True, default="")
+
+
+class ReflectionIn(_AttemptIn):
+    """What the worker learnt."""
+
+    sequence_number = Whole(
+        min_value=1, max_value=REFLECTION_NUMBER_MAX, required=False, allow_null=True
+    )
+    what_worked = Text(max_length=TEXT_CHARS_MAX, allow_blank=True, required=False)
+    what_failed = Text(max_length=TEXT_CHARS_MAX, allow_blank=True, required=False)
+    pattern_observed = Text(max_length=TEXT_CHARS_MAX, allow_blank=True, required=False)
+    context_type = Text(max_length=100, allow_blank=True, required=False)
+    tool_sequence = serializers.ListField(child=AnyJson(), required=False, max_length=TOOLS_MAX)
+    success_signal = Text(max_length=TEXT_CHARS_MAX, allow_blank=True, required=False)
+    failure_signal = Text(max_length=TEXT_CHARS_MAX, allow_blank=True, required=False)
+    sensitivity_level = Text(min_length=1, max_length=20, required=False)
+
+
+class TaskReflectionIn(ReflectionIn):
+    """What the worker learnt on the named task."""
+
+    task_id = TaskId()
+
+
+class ExtractSkillsIn(Shape):
+    """Which reflections are looked through, and how often a pattern must recur."""
+
+    worker_id = WorkerId()
+    task_type = Text(max_length=60, required=False, allow_null=True)
+    context_type = Text(max_length=100, required=False, allow_null=True)
+    min_occurrences = Whole(min_value=2, max_value=1000, default=2)
+
+
+class SkillFeedbackIn(Shape):
+    """How a skill served."""
+
+    worker_id = WorkerId()
+    success = Flag()
+    note = Text(max_length=2000, allow_blank=True, default="")
+
+
+class ControlIn(Shape):
+    """What is to happen to the job, judged against the revision that the caller saw."""
+
+    action = Choice(choices=("STOP", "PAUSE", "RESUME"))
+    expected_task_revision = Whole(min_value=1)
+    reason = Text(min_length=1, max_length=REASON_CHARS_MAX)
+
+
+# --- answers ---------------------------------------------------------------------------------
+
+
+class JobOut(serializers.Serializer):
+    """A job."""
+
+    job_id = serializers.UUIDField()
+    task_id = serializers.CharField()
+    owner = serializers.CharField()
+    state = serializers.ChoiceField(choices=Job.State.values)
+    status = serializers.ChoiceField(choices=Job.State.values)
+    paused = serializers.BooleanField()
+    task_type = serializers.CharField()
+    risk_tier = serializers.ChoiceField(choices=RISK_TIERS)
+    priority = serializers.ChoiceField(choices=Priority.labels)
+    source = serializers.CharField()  # type: ignore[assignment]
+    title = serializers.CharField()
+    goal = serializers.CharField()
+    inputs = serializers.DictField()
+    labels = serializers.JSONField()
+    output_required = serializers.BooleanField()
+    rollback_required = serializers.BooleanField()
+    review_required = serializers.BooleanField()
+    execution_approval_required = serializers.BooleanField()
+    attempt = serializers.IntegerField()
+    attempt_number = serializers.IntegerField()
+    max_attempts = serializers.IntegerField()
+    revision = serializers.IntegerField()
+    claimed_by = serializers.CharField(allow_null=True)
+    result = serializers.JSONField(allow_null=True)
+    result_pointer = serializers.CharField(allow_null=True)
+    error_code = serializers.CharField(allow_null=True)
+    error_message = serializers.CharField(allow_null=True)
+    execution_digest = serializers.CharField()
+    available_at = serializers.DateTimeField()
+    deadline_at = serializers.DateTimeField(allow_null=True)
+    expires_if_not_started_at = serializers.DateTimeField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    state_since = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class LeaseOut(serializers.Serializer):
+    """A lease; seconds count from the request's start."""
+
+    ttl_seconds = serializers.IntegerField()
+    heartbeat_interval_seconds = serializers.IntegerField()
+    expires_at = serializers.DateTimeField()
+
+
+class ReworkOut(serializers.Serializer):
+    """What a reviewer wants changed."""
+
+    reason = serializers.CharField()
+    attempt = serializers.IntegerField()
+
+
+class ClaimedJobOut(JobOut):
+    """A job, with what its claimant needs to work on it."""
+
+    fencing_token = serializers.IntegerField(required=False)
+    runtime = serializers.CharField(required=False)
+    lease = LeaseOut(required=False)
+    envelope = serializers.DictField(required=False, help_text="DSSE envelope")
+    attempt_deadline_at = serializers.DateTimeField(required=False, allow_null=True)
+    previous_progress = serializers.JSONField(required=False, allow_null=True)
+    rework = ReworkOut(required=False, allow_null=True)
+
+
+class JobAnswerOut(serializers.Serializer):
+    """What was done, and the job as it is now."""
+
+    outcome = serializers.CharField()
+    job = JobOut()
+
+
+class ClaimAnswerOut(serializers.Serializer):
+    """The job, with token and lease where they were granted."""
+
+    outcome = serializers.ChoiceField(choices=("claimed", "already_running", "already_completed"))
+    job = ClaimedJobOut()
+    fencing_token = serializers.IntegerField(required=False)
+    lease = LeaseOut(required=False)
+
+
+class ClaimsOut(serializers.Serializer):
+    """The jobs that were claimed; none is an answer, too."""
+
+    results = ClaimAnswerOut(many=True)
+    retry_after_seconds = serializers.IntegerField(allow_null=True)
+
+
+class ReflectionAnswerOut(JobAnswerOut):
+    """The number of the reflection, and the job."""
+
+    sequence_number = serializers.IntegerField()
+
+
+class ControlAnswerOut(JobAnswerOut):
+    """What was done, and the job as it is now."""
+
+    result_code = serializers.ChoiceField(choices=("APPLIED",))
+
+
+class BatchOut(serializers.Serializer):
+    """One result per item, in the asked order: its `status` with an answer or a problem."""
+
+    results = serializers.ListField(child=serializers.DictField())
+
+
+class _PageOut(serializers.Serializer):
+    next = serializers.URLField(allow_null=True)
+    previous = serializers.URLField(allow_null=True)
+
+
+class JobPageOut(_PageOut):
+    """A page of jobs."""
+
+    results = JobOut(many=True)
+
+
+class EventOut(serializers.Serializer):
+    """One event of the job's audit chain; hashes are hexadecimal."""
+
+    seq = serializers.IntegerField()
+    at = serializers.DateTimeField()
+    action = serializers.CharField()
+    actor = serializers.CharField()
+    reason = serializers.CharField(allow_blank=True)
+    request_id = serializers.CharField(allow_blank=True)
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+    details = serializers.DictField()
+    prev_hash = serializers.CharField()
+    hash = serializers.CharField()
+
+
+class EventPageOut(_PageOut):
+    """A page of a job's audit events, oldest first."""
+
+    results = EventOut(many=True)
+
+
+class SkillOut(serializers.Serializer):
+    """A pattern that recurred, and how well it served; `confidence` is in [0, 1]."""
+
+    skill_id = serializers.IntegerField()
+    task_type = serializers.CharField()
+    context_type = serializers.CharField(allow_blank=True)
+    pattern = serializers.CharField()
+    tool_sequence = serializers.JSONField()
+    occurrences = serializers.IntegerField()
+    successes = serializers.IntegerField()
+    failures = serializers.IntegerField()
+    confidence = serializers.FloatField(min_value=0, max_value=1)
+    updated_at = serializers.DateTimeField()
+
+
+class SkillsOut(serializers.Serializer):
+    """Skills, most trusted first."""
+
+    skills = SkillOut(many=True)
+
+
+class ExtractedOut(SkillsOut):
+    """The skills that an extraction found."""
+
+    outcome = serializers.CharField()
+    created = serializers.IntegerField()
+    updated = serializers.IntegerField()
+
+
+class SkillAnswerOut(serializers.Serializer):
+    """The skill as it is now."""
+
+    outcome = serializers.CharField()
+    skill = SkillOut()

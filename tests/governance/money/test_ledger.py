@@ -1,0 +1,956 @@
+"""Decisions, reservations and their one end, as rows and counters."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from uuid_utils.compat import uuid7
+
+from governance.core import clock, sql
+from governance.core.errors import (
+    BindingMismatch,
+    BudgetExhausted,
+    InvalidArgument,
+    ModelNotAllowed,
+    ModelReservationStateInvalid,
+    ModelUnpriced,
+    NotFound,
+    RouteContentMismatch,
+)
+from governance.core.models import AuditEvent
+from governance.money import catalogue, ledger
+from governance.money.models import (
+    BudgetWindow,
+    Reservation,
+    ReservationHold,
+    Resolution,
+    RouteDecision,
+)
+from governance.money.pricing import RateSet, Usage
+from tests.money import (
+    LARGE,
+    LARGE_CALL,
+    SMALL,
+    SMALL_CALL,
+    TEST,
+    another_request,
+    cap,
+    catalogue_of_two,
+    price,
+    request,
+    reserved,
+)
+
+pytestmark = pytest.mark.django_db
+ACTOR = "agent:hermes"
+
+
+@pytest.fixture(autouse=True)
+def _catalogue(db):
+    catalogue_of_two()
+
+
+def counters(**window):
+    return [(w.held, w.spent) for w in BudgetWindow.objects.filter(**window).order_by("id")]
+
+
+def assert_books_agree():
+    assert list(ledger.verify()) == []
+
+
+# --- Decide and reserve
+
+
+def test_the_first_allowed_model_is_issued_and_its_upper_bound_held():
+    cap("1")
+
+    routed = ledger.reserve(request=request())
+
+    assert (routed.provider, routed.model) == LARGE
+    assert routed.refusal is None
+    assert routed.reservation.state == "held"
+    assert routed.reservation.amount == LARGE_CALL
+    assert counters() == [(LARGE_CALL, 0)]
+    assert routed.as_dict() == {
+        "decision": "issued",
+        "decision_id": str(routed.decision.decision_id),
+        "reason": None,
+        "provider": "local",
+        "model": "large",
+        "price_version": routed.decision.price.version,
+        "position": 1,
+        "policy_id": routed.decision.policy_id,
+        "reservation": {
+            "reservation_id": str(routed.reservation.reservation_id),
+            "state": "held",
+            "amount": "0.03",
+            "currency": "USD",
+        },
+    }
+    assert_books_agree()
+
+
+def test_every_applicable_budget_holds_the_call():
+    for scope, key in [
+        ("global", ""),
+        ("agent", "hermes"),
+        ("agent", "*"),
+        ("job_type", "content_prep"),
+        ("job", "task-1"),
+    ]:
+        cap("1", scope=scope, key=key)
+    for scope, key in [("agent", "openclaw"), ("job_type", "rewrite"), ("job", "task-2")]:
+        cap("0", scope=scope, key=key)
+    cap("0", scope="agent", key="hermes", window="day", enabled=False)
+
+    ledger.reserve(request=request())
+
+    assert counters() == [(LARGE_CALL, 0)] * 5
+
+
+def test_a_budget_for_each_counts_them_apart():
+    cap("0.03", scope="job", key="*")
+
+    first = ledger.reserve(request=request(task_id="task-1"))
+    second = ledger.reserve(request=request(task_id="task-2"))
+
+    assert first.decision.decision == second.decision.decision == "issued"
+    assert counters(counted_for="task-1") == counters(counted_for="task-2") == [(LARGE_CALL, 0)]
+
+
+def test_a_cheaper_allowed_model_is_taken_where_the_first_does_not_fit():
+    cap("0.02")
+
+    routed = ledger.reserve(request=request())
+
+    assert routed.model == "small"
+    assert routed.decision.position == 2
+    assert [line["outcome"] for line in routed.decision.considered] == ["over_budget", "chosen"]
+    assert counters() == [(SMALL_CALL, 0)]
+
+
+def test_all_budgets_hold_the_call_or_none():
+    cap("1")
+    cap("0.001", scope="agent", key="hermes")
+
+    routed = ledger.reserve(request=request())
+
+    assert isinstance(routed.refusal, BudgetExhausted)
+    assert counters() == [(0, 0), (0, 0)]
+    assert not Reservation.objects.exists()
+    assert not ReservationHold.objects.exists()
+    assert_books_agree()
+
+
+def test_a_refusal_is_a_stored_decision_and_is_given_again():
+    cap("0")
+
+    first = ledger.reserve(request=request())
+    cap("1")
+    again = ledger.reserve(request=request())
+
+    assert first.as_dict() == again.as_dict()
+    assert again.replayed
+    assert again.decision.reason == "BUDGET_EXHAUSTED"
+    assert RouteDecision.objects.count() == 1
+
+
+def test_after_a_refusal_the_next_call_is_decided_anew():
+    cap("0")
+    ledger.reserve(request=request())
+    cap("1")
+
+    assert ledger.reserve(request=request(call=2)).decision.decision == "issued"
+
+
+def test_a_cap_of_none_is_no_cap_and_a_cap_of_zero_is_nothing():
+    cap(None)
+    assert ledger.reserve(request=another_request()).decision.decision == "issued"
+
+    cap("0")
+    assert ledger.reserve(request=another_request()).decision.reason == "BUDGET_EXHAUSTED"
+
+
+def test_a_free_model_fits_a_cap_of_zero():
+    cap("0")
+    price(SMALL, input_rate="0", output_rate="0")
+
+    assert reserved().reservation.amount == 0
+
+
+def test_exactly_the_cap_is_allowed():
+    cap("0.03")
+
+    assert reserved().model == "large"
+    assert ledger.reserve(request=another_request()).decision.decision == "refused"
+
+
+def test_an_exhausted_window_says_when_it_ends():
+    cap("0", window="day")
+
+    refusal = ledger.reserve(request=request()).refusal
+
+    assert 0 < refusal.after_seconds <= 24 * 3600 + 1
+    assert refusal.current == {"budgets": [{"scope": "global", "window": "day"}] * 2}
+
+
+def test_a_budget_without_window_does_not_say_when_to_come_back():
+    cap("0")
+
+    assert ledger.reserve(request=request()).refusal.after_seconds is None
+
+
+def test_windows_of_a_day_and_of_a_month_are_counted_side_by_side():
+    cap("1", window="day")
+    cap("1", window="month")
+    now = clock.now()
+
+    ledger.reserve(request=request())
+
+    for window in BudgetWindow.objects.all():
+        assert window.starts_at <= now < window.ends_at
+        assert window.held == LARGE_CALL
+
+
+def test_yesterdays_window_does_not_count_today():
+    budget = cap("0.03", window="day")
+    ledger.reserve(request=request())
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute(
+            "UPDATE governance_budgetwindow SET starts_at = starts_at - interval '1 day',"
+            " ends_at = ends_at - interval '1 day'"
+        )
+        cursor.execute("SET session_replication_role = origin")
+
+    assert reserved().model == "large"
+    assert counters(budget=budget) == [(LARGE_CALL, 0), (LARGE_CALL, 0)]
+
+
+def test_without_a_policy_nothing_is_allowed():
+    catalogue.retire_policy(**TEST)
+
+    routed = ledger.reserve(request=request())
+
+    assert isinstance(routed.refusal, ModelNotAllowed)
+    assert routed.as_dict()["reservation"] is None
+
+
+def test_an_empty_policy_allows_nothing():
+    catalogue.set_policy(agent="hermes", models=[], **TEST)
+
+    assert ledger.reserve(request=request()).decision.reason == "MODEL_NOT_ALLOWED"
+
+
+@pytest.mark.parametrize(
+    "scope",
+    [
+        {"agent": "hermes"},
+        {"job_type": "content_prep"},
+        {"risk_tier": "low"},
+        {"agent": "hermes", "job_type": "content_prep", "risk_tier": "low"},
+    ],
+)
+def test_the_policy_that_names_more_applies(scope):
+    catalogue.set_policy(models=[SMALL], **scope, **TEST)
+
+    assert ledger.reserve(request=request()).model == "small"
+
+
+def test_a_policy_for_other_work_does_not_apply():
+    for scope in ({"agent": "openclaw"}, {"job_type": "rewrite"}, {"risk_tier": "high"}):
+        catalogue.set_policy(models=[SMALL], **scope, **TEST)
+
+    assert ledger.reserve(request=request()).model == "large"
+
+
+def test_an_unpriced_model_is_refused_not_free():
+    catalogue.set_model(provider="local", name="new", **TEST)
+    catalogue.set_policy(models=[("local", "new")], **TEST)
+
+    routed = ledger.reserve(request=request())
+
+    assert isinstance(routed.refusal, ModelUnpriced)
+    assert routed.decision.considered[0]["outcome"] == "unpriced"
+
+
+def test_an_ended_price_is_no_price():
+    catalogue.set_policy(models=[SMALL], **TEST)
+    routed = reserved()
+    catalogue.end_price(price_id=routed.decision.price_id, **TEST)
+
+    assert ledger.reserve(request=another_request()).decision.reason == "MODEL_UNPRICED"
+
+
+def test_a_disabled_model_is_passed_over():
+    catalogue.set_model(provider="local", name="large", enabled=False, **TEST)
+
+    assert ledger.reserve(request=request()).model == "small"
+
+
+@pytest.mark.parametrize(
+    ("over", "outcome"),
+    [
+        ({"requirements": ("vision",)}, "incapable"),
+        ({"estimated_input_tokens": 5000}, "too_large"),
+        ({"max_output_tokens": 3000}, "too_large"),
+    ],
+)
+def test_a_model_that_cannot_serve_the_request_is_passed_over(over, outcome):
+    catalogue.set_model(
+        provider="local",
+        name="small",
+        capabilities=["tools"],
+        context_tokens_max=5500,
+        output_tokens_max=2000,
+        **TEST,
+    )
+    catalogue.set_policy(models=[SMALL], **TEST)
+
+    routed = ledger.reserve(request=request(**over))
+
+    assert isinstance(routed.refusal, ModelNotAllowed)
+    assert routed.decision.considered[0]["outcome"] == outcome
+    assert ledger.reserve(request=another_request(requirements=("tools",))).model == "small"
+
+
+def test_the_same_request_is_answered_with_the_stored_decision():
+    cap("1")
+
+    first = ledger.reserve(request=request())
+    again = ledger.reserve(request=request(fencing_token=99))
+
+    assert again.replayed
+    assert again.as_dict() == first.as_dict()
+    assert counters() == [(LARGE_CALL, 0)]
+
+
+def test_the_same_request_with_other_content_is_refused():
+    cap("1")
+    ledger.reserve(request=request())
+
+    with pytest.raises(RouteContentMismatch):
+        ledger.reserve(request=request(max_output_tokens=2))
+
+    assert counters() == [(LARGE_CALL, 0)]
+    assert RouteDecision.objects.count() == 1
+
+
+def test_the_next_call_waits_for_the_end_of_the_one_before():
+    first = ledger.reserve(request=request())
+
+    with pytest.raises(ModelReservationStateInvalid):
+        ledger.reserve(request=request(call=2))
+    with pytest.raises(ModelReservationStateInvalid):
+        ledger.reserve(request=request(call=3))
+    ledger.settle(reservation_id=first.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR)
+
+    assert ledger.reserve(request=request(call=2)).decision.call == 2
+    assert RouteDecision.objects.count() == 2
+
+
+def test_a_fallback_is_a_decision_of_its_own_for_a_model_that_did_not_fail():
+    first = ledger.reserve(request=request())
+    ledger.fail(reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR)
+
+    second = ledger.reserve(request=request(call=2))
+
+    assert (first.model, second.model) == ("large", "small")
+    assert second.reservation.amount == SMALL_CALL
+    assert second.decision.considered[0]["outcome"] == "failed_before"
+
+
+def test_the_next_attempt_may_use_the_model_that_failed():
+    first = ledger.reserve(request=request())
+    ledger.fail(reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR)
+
+    assert ledger.reserve(request=request(attempt=2)).model == "large"
+
+
+def test_a_foreign_route_request_id_is_refused():
+    with pytest.raises(BindingMismatch):
+        ledger.reserve(request=request(route_request_id="xr_" + "0" * 64 + ":model"))
+
+    assert not RouteDecision.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "over",
+    [
+        {"estimated_input_tokens": -1},
+        {"max_output_tokens": True},
+        {"max_output_tokens": 10**12},
+        {"requirements": ("",)},
+        {"requirements": tuple("abcdefghijklmnopqrstuvw")},
+    ],
+)
+def test_a_malformed_request_is_refused(over):
+    with pytest.raises(InvalidArgument):
+        request(**over)
+
+
+def test_a_soft_cap_warns_once_per_window_and_refuses_nothing():
+    budget = cap("1", soft_cap=Decimal("0.03"))
+
+    for _ in range(3):
+        reserved()
+
+    warned = AuditEvent.objects.filter(subject=budget.audit_subject, action="budget.warned")
+    assert warned.count() == 1
+
+
+def test_a_lowered_cap_takes_effect_on_the_next_call():
+    cap("1")
+    reserved()
+    cap("0.03")
+
+    assert ledger.reserve(request=another_request()).decision.reason == "BUDGET_EXHAUSTED"
+
+
+def test_the_decision_keeps_the_price_of_its_time():
+    routed = reserved()
+    price(LARGE, input_rate="1000", output_rate="1000")
+
+    ended = ledger.settle(
+        reservation_id=routed.reservation.reservation_id, usage=Usage(1000, 1000), actor=ACTOR
+    )
+
+    assert ended.resolution.cost == LARGE_CALL
+    assert_books_agree()
+
+
+# --- End
+
+
+def test_settling_moves_what_was_held_to_what_was_spent():
+    cap("1")
+    cap("1", scope="agent", key="hermes", window="day")
+    routed = reserved()
+
+    ended = ledger.settle(
+        reservation_id=routed.reservation.reservation_id,
+        usage=Usage(500, 100, 200, 50),
+        provider_response_id="resp-1",
+        actor=ACTOR,
+    )
+
+    assert ended.as_dict() == {
+        "outcome": "recorded",
+        "state": "settled",
+        "actual": "0.007",
+        "overrun": False,
+        "usage_missing": False,
+    }
+    assert counters() == [(0, Decimal("0.007"))] * 2
+    assert Reservation.objects.get().state == "settled"
+    assert ended.event()["action"] == "reservation.settled"
+    assert_books_agree()
+
+
+def test_missing_usage_costs_the_estimate_and_is_flagged():
+    cap("1")
+    routed = reserved()
+
+    ended = ledger.settle(reservation_id=routed.reservation.reservation_id, usage=None, actor=ACTOR)
+
+    assert ended.resolution.cost == LARGE_CALL
+    assert ended.resolution.usage_missing
+    assert ended.resolution.cost_basis == "estimate"
+    assert counters() == [(0, LARGE_CALL)]
+    assert_books_agree()
+
+
+def test_an_overrun_is_recorded_in_full_flagged_and_blocks_the_next():
+    budget = cap("0.05")
+    routed = reserved()
+
+    ended = ledger.settle(
+        reservation_id=routed.reservation.reservation_id, usage=Usage(1000, 10_000), actor=ACTOR
+    )
+
+    assert ended.resolution.overrun
+    assert counters() == [(0, Decimal("0.21"))]
+    assert ledger.reserve(request=another_request()).decision.reason == "BUDGET_EXHAUSTED"
+    events = AuditEvent.objects.filter(subject=budget.audit_subject, action="budget.overrun")
+    assert events.count() == 1
+    assert_books_agree()
+
+
+def test_a_call_that_was_never_started_is_released_at_no_cost():
+    cap("1")
+    routed = reserved()
+
+    ended = ledger.release(reservation_id=routed.reservation.reservation_id, actor=ACTOR)
+
+    assert (ended.resolution.cost, ended.resolution.cost_basis) == (0, "none")
+    assert counters() == [(0, 0)]
+    assert_books_agree()
+
+
+def test_a_call_in_doubt_is_not_released():
+    cap("1")
+    routed = reserved()
+    started = ledger.mark_in_doubt(external_request_ids=[routed.decision.external_request_id])
+    [[row]] = sql.pipeline(started)
+    assert row["reservation_id"] == routed.reservation.reservation_id
+
+    with pytest.raises(ModelReservationStateInvalid):
+        ledger.release(reservation_id=routed.reservation.reservation_id, actor=ACTOR)
+
+    assert Reservation.objects.get().state == "in_doubt"
+    assert counters() == [(LARGE_CALL, 0)]
+    assert not Resolution.objects.exists()
+
+
+def test_a_later_call_of_a_started_execution_is_in_doubt_from_its_beginning():
+    routed = ledger.reserve(request=request(), started=True)
+
+    assert routed.reservation.state == "in_doubt"
+
+
+@pytest.mark.parametrize(
+    ("end", "cost", "basis", "missing"),
+    [
+        ({"cost_basis": "none"}, "0", "none", False),
+        ({"cost_basis": "estimate"}, "0.03", "estimate", True),
+        ({}, "0.03", "estimate", True),
+        ({"usage": Usage(100, 0)}, "0.001", "usage", False),
+    ],
+)
+def test_a_failed_call_states_what_it_cost(end, cost, basis, missing):
+    cap("1")
+    routed = reserved()
+
+    ended = ledger.fail(
+        reservation_id=routed.reservation.reservation_id, error_code="429", actor=ACTOR, **end
+    )
+
+    assert ended.resolution.cost == Decimal(cost)
+    assert (ended.resolution.cost_basis, ended.resolution.usage_missing) == (basis, missing)
+    assert counters() == [(0, Decimal(cost))]
+    assert_books_agree()
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"ended_as": "failed", "cost_basis": "none", "usage": Usage(1, 1)},
+        {"ended_as": "failed", "cost_basis": "usage"},
+        {"ended_as": "failed", "cost_basis": "guess"},
+        {"ended_as": "settled", "cost_basis": "none"},
+        {"ended_as": "released", "usage": Usage(1, 1)},
+        {"ended_as": "released", "cost_basis": "estimate"},
+    ],
+)
+def test_an_end_that_contradicts_itself_is_refused(end):
+    with pytest.raises(InvalidArgument):
+        ledger.End(reservation_id=uuid7(), **end)
+
+
+def test_the_same_end_again_is_the_stored_answer():
+    cap("1")
+    routed = reserved()
+    end = {
+        "reservation_id": routed.reservation.reservation_id,
+        "usage": Usage(10, 10),
+        "provider_response_id": "r",
+        "actor": ACTOR,
+    }
+
+    first = ledger.settle(**end)
+    again = ledger.settle(**end)
+
+    assert again.outcome == "already_recorded"
+    assert again.resolution.cost == first.resolution.cost
+    assert counters() == [(0, first.resolution.cost)]
+    assert Resolution.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda of: ledger.settle(reservation_id=of, usage=Usage(10, 11), actor=ACTOR),
+        lambda of: ledger.settle(reservation_id=of, usage=None, actor=ACTOR),
+        lambda of: ledger.release(reservation_id=of, actor=ACTOR),
+        lambda of: ledger.fail(reservation_id=of, actor=ACTOR),
+        lambda of: ledger.reconcile(reservation_id=of, happened=False, reason="x", actor=ACTOR),
+    ],
+)
+def test_another_end_is_refused_and_changes_nothing(other):
+    cap("1")
+    routed = reserved()
+    ledger.settle(
+        reservation_id=routed.reservation.reservation_id, usage=Usage(10, 10), actor=ACTOR
+    )
+    before = counters(), Resolution.objects.values().get(), AuditEvent.objects.count()
+
+    with pytest.raises(ModelReservationStateInvalid) as refused:
+        other(routed.reservation.reservation_id)
+
+    assert refused.value.current == {"state": "settled"}
+    assert (counters(), Resolution.objects.values().get(), AuditEvent.objects.count()) == before
+
+
+def test_an_unknown_reservation_is_not_found():
+    with pytest.raises(NotFound):
+        ledger.settle(reservation_id=uuid7(), usage=None, actor=ACTOR)
+
+
+def test_a_reservation_of_another_execution_is_not_ended():
+    cap("1")
+    mine, other = reserved(), reserved()
+    end = ledger.End(
+        reservation_id=other.reservation.reservation_id,
+        external_request_id=mine.decision.external_request_id,
+        ended_as="released",
+    )
+
+    with pytest.raises(BindingMismatch):
+        ledger.resolve(end=end, actor=ACTOR)
+
+    assert not Resolution.objects.exists()
+    assert counters() == [(2 * LARGE_CALL, 0)]
+
+
+@pytest.mark.parametrize(
+    ("happened", "usage", "state", "cost"),
+    [
+        (True, Usage(1000, 0), "settled", "0.01"),
+        (True, None, "settled", "0.03"),
+        (False, None, "failed", "0"),
+    ],
+)
+def test_an_operator_reconciles_a_call_in_doubt(happened, usage, state, cost):
+    cap("1")
+    routed = ledger.reserve(request=another_request(), started=True)
+
+    ended = ledger.reconcile(
+        reservation_id=routed.reservation.reservation_id,
+        happened=happened,
+        usage=usage,
+        actor="user:anna",
+        reason="provider's log",
+    )
+
+    assert (ended.resolution.ended_as, ended.resolution.cost) == (state, Decimal(cost))
+    assert (ended.resolution.resolved_by, ended.resolution.reason) == (
+        "user:anna",
+        "provider's log",
+    )
+    assert counters() == [(0, Decimal(cost))]
+    assert_books_agree()
+
+
+def test_reconciling_needs_a_reason():
+    routed = ledger.reserve(request=request(), started=True)
+
+    with pytest.raises(InvalidArgument):
+        ledger.reconcile(
+            reservation_id=routed.reservation.reservation_id,
+            happened=True,
+            actor="user:anna",
+            reason="",
+        )
+
+    assert Reservation.objects.get().state == "in_doubt"
+
+
+def test_an_attempt_that_ends_releases_what_was_never_started():
+    cap("1")
+    mine = reserved()
+    other = reserved()
+    doubtful = ledger.reserve(request=another_request(), started=True)
+    attempts = [(each.decision.job_id, 1) for each in (mine, doubtful)]
+
+    ended = ledger.release_all(attempts=attempts, actor="system:sweeper", reason="attempt ended")
+
+    assert [each.reservation.reservation_id for each in ended] == [mine.reservation.reservation_id]
+    assert dict(Reservation.objects.values_list("reservation_id", "state")) == {
+        mine.reservation.reservation_id: "released",
+        other.reservation.reservation_id: "held",
+        doubtful.reservation.reservation_id: "in_doubt",
+    }
+    assert ledger.release_all(attempts=attempts, actor="system:sweeper", reason="again") == []
+    assert_books_agree()
+
+
+def test_a_set_of_ends_is_answered_in_order_and_one_bad_one_spoils_none():
+    cap("1")
+    one, two = reserved(), reserved()
+    ends = [
+        ledger.End(reservation_id=two.reservation.reservation_id, ended_as="settled"),
+        ledger.End(reservation_id=uuid7(), ended_as="released"),
+        ledger.End(reservation_id=one.reservation.reservation_id, ended_as="released"),
+        ledger.End(reservation_id=two.reservation.reservation_id, ended_as="settled"),
+        ledger.End(reservation_id=two.reservation.reservation_id, ended_as="released"),
+    ]
+
+    answers = ledger.resolve_all(ends=ends, actor=ACTOR)
+
+    assert [getattr(answer, "outcome", None) or answer.reason for answer in answers] == [
+        "recorded",
+        "NOT_FOUND",
+        "recorded",
+        "already_recorded",
+        "MODEL_RESERVATION_STATE_INVALID",
+    ]
+    assert counters() == [(0, LARGE_CALL)]
+    assert_books_agree()
+
+
+def test_an_end_posts_to_the_window_in_which_it_was_held():
+    cap("1", window="day")
+    routed = reserved()
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute(
+            "UPDATE governance_budgetwindow SET starts_at = starts_at - interval '1 day',"
+            " ends_at = ends_at - interval '1 day'"
+        )
+        cursor.execute("SET session_replication_role = origin")
+
+    ledger.settle(reservation_id=routed.reservation.reservation_id, usage=None, actor=ACTOR)
+
+    assert counters() == [(0, LARGE_CALL)]
+
+
+# --- The database refuses
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE governance_reservation SET state = 'held'",
+        "UPDATE governance_reservation SET state = 'settled'",
+        "UPDATE governance_reservation SET state = 'in_doubt'",
+        "UPDATE governance_reservation SET amount = 0",
+        "DELETE FROM governance_reservation",
+        "UPDATE governance_resolution SET cost = 0",
+        "DELETE FROM governance_resolution",
+        "TRUNCATE governance_resolution",
+        "UPDATE governance_routedecision SET reason = ''",
+        "DELETE FROM governance_routedecision",
+        "TRUNCATE governance_reservation CASCADE",
+        "DELETE FROM governance_reservationhold",
+        "UPDATE governance_budgetwindow SET starts_at = now()",
+        "DELETE FROM governance_budgetwindow",
+        "UPDATE governance_price SET input_rate = 0",
+        "DELETE FROM governance_price",
+        "UPDATE governance_routepolicymodel SET position = 7",
+        "UPDATE governance_routepolicy SET agent = 'other'",
+        "UPDATE governance_budget SET scope = 'agent', key = 'x'",
+    ],
+)
+def test_the_database_refuses_to_rewrite_the_books(statement):
+    cap("1")
+    routed = reserved()
+    ledger.fail(reservation_id=routed.reservation.reservation_id, cost_basis="none", actor=ACTOR)
+
+    with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute(statement)
+
+    assert Reservation.objects.get().state == "failed"
+
+
+def test_a_reservation_does_not_end_without_its_resolution():
+    reserved()
+
+    with pytest.raises(DatabaseError), transaction.atomic():
+        Reservation.objects.update(state="settled")
+
+    assert Reservation.objects.get().state == "held"
+
+
+def test_the_database_does_not_release_what_is_in_doubt():
+    routed = ledger.reserve(request=request(), started=True)
+    resolution = {
+        "reservation": routed.reservation,
+        "ended_as": "released",
+        "cost": 0,
+        "cost_basis": "none",
+        "overrun": False,
+        "usage_missing": False,
+        "resolved_at": clock.now(),
+    }
+
+    with pytest.raises(DatabaseError), transaction.atomic():
+        Resolution.objects.create(**resolution)
+        Reservation.objects.update(state="released")
+
+    assert Reservation.objects.get().state == "in_doubt"
+
+
+def test_reconciling_with_usage_of_a_call_that_did_not_happen_is_refused():
+    routed = ledger.reserve(request=request(), started=True)
+
+    with pytest.raises(InvalidArgument):
+        ledger.reconcile(
+            reservation_id=routed.reservation.reservation_id,
+            happened=False,
+            usage=Usage(1, 1),
+            actor="user:anna",
+            reason="provider's log",
+        )
+
+    assert Reservation.objects.get().state == "in_doubt"
+
+
+def test_counters_never_go_below_zero():
+    cap("1")
+    reserved()
+
+    with pytest.raises(DatabaseError), transaction.atomic():
+        BudgetWindow.objects.update(held=-1)
+
+
+# --- Read
+
+
+def test_a_dry_run_says_what_would_be_decided_and_writes_nothing():
+    cap("0.02")
+    asked = {
+        "agent": "hermes",
+        "job_type": "content_prep",
+        "risk_tier": "low",
+        "estimated_input_tokens": 1000,
+        "max_output_tokens": 1000,
+    }
+
+    answer = ledger.dry_run(**asked)
+
+    assert (answer["decision"], answer["model"], answer["amount"]) == ("issued", "small", "0.003")
+    assert [line["outcome"] for line in answer["considered"]] == ["over_budget", "chosen"]
+    assert not RouteDecision.objects.exists()
+    assert not BudgetWindow.objects.exists()
+    assert ledger.dry_run(**asked | {"requirements": ["vision"]})["reason"] == "MODEL_NOT_ALLOWED"
+
+
+def test_budget_bars_show_what_is_held_and_spent():
+    cap("0.06", soft_cap=Decimal("0.05"))
+    cap(None, scope="job", key="*", window="day")
+    cap("0", scope="agent", key="openclaw")
+    first, second = reserved(), reserved()
+    ledger.settle(reservation_id=first.reservation.reservation_id, usage=None, actor=ACTOR)
+
+    bars = ledger.budget_bars()
+
+    assert [(bar.scope, bar.held, bar.spent, bar.percent, bar.level) for bar in bars[:2]] == [
+        ("global", LARGE_CALL, LARGE_CALL, 100, "full"),
+        ("agent", 0, 0, 100, "full"),
+    ]
+    assert {(bar.key, bar.held, bar.spent, bar.percent, bar.level) for bar in bars[2:]} == {
+        (first.decision.task_id, 0, LARGE_CALL, None, "ok"),
+        (second.decision.task_id, LARGE_CALL, 0, None, "ok"),
+    }
+
+
+def test_the_money_of_a_job_is_its_decisions_in_order(django_assert_num_queries):
+    first = ledger.reserve(request=request())
+    ledger.fail(reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR)
+    ledger.reserve(request=request(call=2))
+    ledger.reserve(request=request(attempt=2))
+    reserved()
+
+    with django_assert_num_queries(1):
+        found = [
+            (d.attempt, d.call, d.model.name, d.reservation.state)
+            for d in ledger.money_of_job(job_id=first.decision.job_id)
+        ]
+
+    assert found == [
+        (1, 1, "large", "failed"),
+        (1, 2, "small", "held"),
+        (2, 1, "large", "held"),
+    ]
+
+
+def test_a_reservation_takes_three_round_trips_and_an_end_two(django_assert_num_queries):
+    cap("1")
+    asked = another_request()
+
+    with transaction.atomic():
+        with django_assert_num_queries(3 + 2):  # and a savepoint around them
+            routed = ledger.reserve(request=asked)
+        with django_assert_num_queries(2 + 2):
+            ledger.settle(
+                reservation_id=routed.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR
+            )
+
+
+TAMPERED = [
+    ("UPDATE governance_budgetwindow SET held = held + 1", "budget_window.held"),
+    ("UPDATE governance_budgetwindow SET spent = spent + 1", "budget_window.spent"),
+    ("UPDATE governance_reservation SET state = 'held' WHERE state = 'settled'",
+     "reservation.state"),
+    ("UPDATE governance_reservation SET state = 'failed' WHERE state = 'held'",
+     "reservation.state"),
+    ("UPDATE governance_reservation SET amount = 1 WHERE state = 'held'", "reservation.amount"),
+    ("UPDATE governance_resolution SET cost = 1", "resolution.cost"),
+    ("DELETE FROM governance_reservationhold; DELETE FROM governance_reservation"
+     " WHERE state = 'held'", "decision.reservation"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "check"), TAMPERED)
+def test_verification_finds_what_was_tampered_with(statement, check):
+    cap("1")
+    settled = reserved()
+    ledger.settle(reservation_id=settled.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR)
+    reserved()
+    assert_books_agree()
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute(statement)
+        cursor.execute("SET session_replication_role = origin")
+
+    found = {difference.check for difference in ledger.verify()}
+
+    assert check in found
+
+
+def test_attempt_seven_gets_a_new_reservation_and_the_failed_one_stays_as_it_was():
+    cap("1")
+    sixth = ledger.reserve(request=request(attempt=6))
+    ledger.fail(
+        reservation_id=sixth.reservation.reservation_id,
+        cost_basis="none",
+        error_code="overloaded",
+        actor=ACTOR,
+    )
+    before = Reservation.objects.values().get(), Resolution.objects.values().get()
+
+    seventh = ledger.reserve(request=request(attempt=7))
+    ledger.settle(
+        reservation_id=seventh.reservation.reservation_id, usage=Usage(1000, 1000), actor=ACTOR
+    )
+
+    old = {"reservation_id": sixth.reservation.reservation_id}
+    assert seventh.decision.external_request_id != sixth.decision.external_request_id
+    assert (
+        Reservation.objects.values().get(**old),
+        Resolution.objects.values().get(**old),
+    ) == before
+    assert before[0]["state"] == "failed"
+    assert counters() == [(0, LARGE_CALL)]
+    assert_books_agree()
+
+
+def test_higher_rates_of_large_inputs_bound_the_estimate():
+    rates = [RateSet(0, Decimal(1), Decimal(1)), RateSet(500, Decimal(5), Decimal(5))]
+    catalogue.set_price(provider="local", name="large", rates=rates, **TEST)
+
+    assert reserved().reservation.amount == Decimal("0.01")
+    assert reserved(estimated_input_tokens=500).reservation.amount == Decimal("0.0015")
+    assert_books_agree()
+
+
+def test_windows_end_after_they_start():
+    cap("1", window="day")
+    reserved()
+
+    window = BudgetWindow.objects.get()
+
+    assert window.ends_at - window.starts_at == timedelta(days=1)

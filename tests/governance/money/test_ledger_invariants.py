@@ -1,0 +1,144 @@
+"""Random lives of calls against overlapping budgets: the books agree after every step."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from django.db import transaction
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.extra.django import TestCase
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from governance.core import sql
+from governance.core.errors import InvalidArgument, ModelReservationStateInvalid
+from governance.money import ledger
+from governance.money.models import BudgetWindow, Reservation, Resolution, RouteDecision
+from governance.money.pricing import Usage
+from tests.money import LARGE_CALL, another_request, cap, catalogue_of_two
+
+ACTOR = "agent:hermes"
+TOKENS = st.integers(0, 3000)
+
+
+class Books(RuleBasedStateMachine):
+    """Calls are reserved and ended in every way; the model is what is open and what has ended."""
+
+    @initialize()
+    def open_the_books(self):
+        # Each example is a savepoint of the test's transaction.
+        self.savepoint = transaction.savepoint()
+        catalogue_of_two()
+        cap(str(LARGE_CALL * 6))
+        cap(str(LARGE_CALL * 3), scope="agent", key="*")
+        cap(str(LARGE_CALL * 2), scope="job_type", key="rewrite", window="day")
+        self.open, self.ended = [], {}
+
+    def teardown(self):
+        if hasattr(self, "savepoint"):
+            transaction.savepoint_rollback(self.savepoint)
+
+    @rule(
+        agent=st.sampled_from(["hermes", "openclaw"]),
+        job_type=st.sampled_from(["rewrite", "content_prep"]),
+        tokens=st.integers(1, 2000),
+        started=st.booleans(),
+    )
+    def reserve(self, agent, job_type, tokens, started):
+        asked = another_request(agent=agent, job_type=job_type, max_output_tokens=tokens)
+        routed = ledger.reserve(request=asked, started=started)
+        if routed.reservation is not None:
+            self.open.append(routed)
+
+    @precondition(lambda self: self.open)
+    @rule(data=st.data())
+    def start(self, data):
+        routed = data.draw(st.sampled_from(self.open))
+        started = ledger.mark_in_doubt(external_request_ids=[routed.decision.external_request_id])
+        sql.pipeline(started)
+
+    @precondition(lambda self: self.open)
+    @rule(
+        data=st.data(),
+        ended_as=st.sampled_from(["settled", "released", "failed"]),
+        usage=st.none() | st.builds(Usage, TOKENS, TOKENS),
+        basis=st.sampled_from([None, "none", "estimate", "usage"]),
+    )
+    def end(self, data, ended_as, usage, basis):
+        routed = data.draw(st.sampled_from(self.open))
+        of = routed.reservation.reservation_id
+        state = Reservation.objects.get(pk=of).state
+        try:
+            end = ledger.End(reservation_id=of, ended_as=ended_as, usage=usage, cost_basis=basis)
+        except InvalidArgument:
+            return
+        try:
+            answer = ledger.resolve(end=end, actor=ACTOR)
+        except ModelReservationStateInvalid:
+            assert (ended_as, state) == ("released", "in_doubt")
+            return
+        assert answer.outcome == "recorded"
+        self.open.remove(routed)
+        self.ended[of] = end, answer.resolution.cost
+
+    @precondition(lambda self: self.ended)
+    @rule(data=st.data())
+    def end_again(self, data):
+        of = data.draw(st.sampled_from(sorted(self.ended)))
+        end, cost = self.ended[of]
+        again = ledger.resolve(end=end, actor="agent:other")
+        assert (again.outcome, again.resolution.cost) == ("already_recorded", cost)
+
+    @precondition(lambda self: self.ended)
+    @rule(data=st.data())
+    def end_otherwise(self, data):
+        of = data.draw(st.sampled_from(sorted(self.ended)))
+        end, _ = self.ended[of]
+        other = ledger.End(
+            reservation_id=of, ended_as="failed", error_code="other", cost_basis="none"
+        )
+        if other.content_sha256 == end.content_sha256:
+            return
+        try:
+            ledger.resolve(end=other, actor=ACTOR)
+        except ModelReservationStateInvalid:
+            return
+        raise AssertionError("a second, different end was recorded")
+
+    @invariant()
+    def the_books_agree_with_their_rows(self):
+        if hasattr(self, "open"):
+            assert list(ledger.verify()) == []
+
+    @invariant()
+    def what_is_open_and_ended_is_what_was_done(self):
+        if not hasattr(self, "open"):
+            return
+        still_open = Reservation.objects.filter(state__in=["held", "in_doubt"])
+        assert still_open.count() == len(self.open)
+        assert dict(Resolution.objects.values_list("reservation_id", "cost")) == {
+            of: cost for of, (_, cost) in self.ended.items()
+        }
+        issued = RouteDecision.objects.filter(decision="issued").count()
+        assert issued == len(self.open) + len(self.ended)
+
+    @invariant()
+    def only_an_overrun_passes_a_cap(self):
+        overrun = sum(
+            (
+                max(end.cost - end.reservation.amount, Decimal(0))
+                for end in Resolution.objects.filter(overrun=True).select_related("reservation")
+            ),
+            Decimal(0),
+        )
+        for window in BudgetWindow.objects.select_related("budget"):
+            assert window.held + window.spent <= window.budget.cap + overrun
+
+
+class TestBooks(TestCase, Books.TestCase):
+    settings = settings(
+        max_examples=12,
+        stateful_step_count=20,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
