@@ -35,7 +35,7 @@ def sent() -> Iterator[list[Sent]]:
 
     together = sql.pipeline
     with (
-        patch.object(sql, "together", through_pipeline),
+        patch.object(sql, "pipeline", through_pipeline),
         connection.execute_wrapper(through_django),
     ):
         yield found

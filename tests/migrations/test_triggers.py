@@ -101,7 +101,7 @@ def test_these_lists_are_those_of_the_database() -> None:
 LEDGER = {
     model._meta.db_table
     for model in apps.get_app_config("governance").get_models()
-    if model.__module__.endswith(".money")
+    if model.__module__.endswith(".money.models")
 }
 
 
