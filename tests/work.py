@@ -85,10 +85,10 @@ def claim(worker: Entry) -> Callable[..., Running]:
     def make(job: Job, entry: Entry | None = None, **over: Any) -> Running:
         by = entry or worker
         outcome = transitions.claim(entry=by, task_id=job.task_id, owner=by.principal.name, **over)
-        assert isinstance(outcome, transitions.Outcome), outcome
+        assert isinstance(outcome, transitions.ClaimOutcome), outcome
         assert outcome.outcome == "claimed"
         job.refresh_from_db()
-        return Running(job, outcome.extra["attempt"], outcome.extra["fencing_token"])
+        return Running(job, outcome.grant.attempt.number, outcome.grant.attempt.fencing_token)
 
     return make
 

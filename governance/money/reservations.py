@@ -128,24 +128,15 @@ class Resolved:
     reservation: Reservation
     resolution: Resolution
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the answer in the shape of the contract."""
-        return {
-            "outcome": self.outcome,
-            "state": self.resolution.ended_as,
-            "actual": text_of(self.resolution.cost),
-            "overrun": self.resolution.overrun,
-            "usage_missing": self.resolution.usage_missing,
-        }
-
     def event(self) -> dict[str, Any]:
         """Return `action` and `after` of the audit event that the caller chains to its job."""
-        said = self.as_dict()
-        del said["outcome"]
         return {
             "action": f"reservation.{self.resolution.ended_as}",
-            "after": said
-            | {
+            "after": {
+                "state": self.resolution.ended_as,
+                "actual": text_of(self.resolution.cost),
+                "overrun": self.resolution.overrun,
+                "usage_missing": self.resolution.usage_missing,
                 "reservation_id": str(self.reservation.reservation_id),
                 "cost_basis": self.resolution.cost_basis,
             },

@@ -165,33 +165,29 @@ class Routed:
             return None
         return _refusal(self.decision.reason, self.decision.considered, self.decision.decided_at)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the answer in the shape of the contract."""
-        decision, reservation = self.decision, self.reservation
-        return {
-            "decision": decision.decision,
-            "decision_id": str(decision.decision_id),
-            "reason": decision.reason or None,
-            "provider": self.provider or None,
-            "model": self.model or None,
-            "price_version": decision.price_version or None,
-            "position": decision.position,
-            "policy_id": decision.policy_id,
-            "reservation": reservation
-            and {
-                "reservation_id": str(reservation.reservation_id),
-                "state": reservation.state,
-                "amount": text_of(reservation.amount),
-                "currency": reservation.currency,
-            },
-        }
-
     def event(self) -> dict[str, Any]:
         """Return `action` and `after` of the audit event that the caller chains to its job."""
-        said = self.as_dict()
+        decision, reservation = self.decision, self.reservation
         return {
-            "action": f"route.{self.decision.decision}",
-            "after": said | {"route_request_id": self.decision.route_request_id},
+            "action": f"route.{decision.decision}",
+            "after": {
+                "route_request_id": decision.route_request_id,
+                "decision": decision.decision,
+                "decision_id": str(decision.decision_id),
+                "reason": decision.reason or None,
+                "provider": self.provider or None,
+                "model": self.model or None,
+                "price_version": decision.price_version or None,
+                "position": decision.position,
+                "policy_id": decision.policy_id,
+                "reservation": reservation
+                and {
+                    "reservation_id": str(reservation.reservation_id),
+                    "state": reservation.state,
+                    "amount": text_of(reservation.amount),
+                    "currency": reservation.currency,
+                },
+            },
         }
 
 

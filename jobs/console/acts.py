@@ -130,7 +130,7 @@ def _extendable(job: Job, actor: str) -> str:
 def _run(move: Callable[..., transitions.Outcome], **fixed: Any) -> Callable[..., str]:
     def run(*, key: str, actor: str, reason: str, **fields: Any) -> str:
         outcome = move(task_id=key, actor=actor, reason=reason, **fixed, **fields)
-        return f"{outcome.outcome.replace('_', ' ')}, now {outcome.job['state']}"
+        return f"{outcome.outcome.replace('_', ' ')}, now {outcome.job.state}"
 
     return run
 
@@ -142,7 +142,7 @@ def _approve(
     outcome = transitions.approve(
         task_id=key, actor=actor, reason=reason, valid_seconds=seconds, **seen
     )
-    return f"approved, now {outcome.job['state']}"
+    return f"approved, now {outcome.job.state}"
 
 
 class ReconciliationForm(forms.Form):
@@ -203,7 +203,7 @@ def _reconcile(
         result_pointer=result_pointer,
         usage=usage,
     )
-    return f"{outcome.outcome.replace('_', ' ')}, the job is now {outcome.job['state']}"
+    return f"{outcome.outcome.replace('_', ' ')}, the job is now {outcome.job.state}"
 
 
 def _unresolved(execution: Execution, actor: str) -> str:

@@ -61,7 +61,7 @@ class VerbCommand(BaseCommand):
         return {
             "task_id": task_id,
             "outcome": outcome.outcome,
-            **{name: outcome.job[name] for name in shown},
+            **{name: getattr(outcome.job, name) for name in shown},
         }
 
     def _print(self, told: dict[str, Any], *, as_json: bool) -> None:

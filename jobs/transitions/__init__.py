@@ -1,6 +1,6 @@
 """Every move of a job, one function each, and the only places that write one."""
 
-from jobs.transitions.claims import claim, claim_next
+from jobs.transitions.claims import ClaimOutcome, claim, claim_next
 from jobs.transitions.controls import pause, resume, stop
 from jobs.transitions.decisions import (
     approve,
@@ -28,6 +28,7 @@ from jobs.transitions.sweeping import Failures, SweepReport, end_if_due, sweep
 from jobs.transitions.work import Outcome
 
 __all__ = [
+    "ClaimOutcome",
     "Failures",
     "Outcome",
     "SweepReport",

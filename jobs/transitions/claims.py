@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +23,7 @@ from governance.core.errors import (
     WrongOwner,
 )
 from jobs.models import Attempt, Lease
-from jobs.queries import instant, lease_view
+from jobs.queries import instant
 from jobs.transitions.decisions import approval_expired, end_approval
 from jobs.transitions.work import (
     JOIN_TASK,
@@ -84,6 +85,33 @@ READ_REWORK = (
 )
 
 
+@dataclass(frozen=True)
+class Rework:
+    """What a reviewer wants changed, and of which attempt."""
+
+    reason: str
+    attempt: int
+
+
+@dataclass(frozen=True)
+class LeaseGrant:
+    """What a claim gives its worker: the attempt, its lease, and what the one before left."""
+
+    attempt: Attempt
+    lease: Lease
+    previous_progress: Any
+    rework: Rework | None
+    #: The database's clock, from which the lease is reckoned.
+    at: datetime
+
+
+@dataclass(frozen=True)
+class ClaimOutcome(Outcome):
+    """What became of a claim. `grant` is None where its worker gets none, or not again."""
+
+    grant: LeaseGrant | None = None
+
+
 @sql.move
 def claim(
     *,
@@ -93,7 +121,7 @@ def claim(
     lease_seconds: int | None = None,
     runtime: str | None = None,
     key: UUID | None = None,
-) -> Outcome | DomainError:
+) -> ClaimOutcome | DomainError:
     """Claim one task: make its next attempt and lease it to the caller.
 
     A refusal that is returned, not raised, has written something that must be committed (a job
@@ -112,7 +140,7 @@ def claim(
     locked = work.get(task_id)
     state = locked.job.state
     if state == State.COMPLETED:
-        return Outcome("already_completed", locked.view(), extra={})
+        return ClaimOutcome("already_completed", locked)
     if state == State.ACTIVE:
         return _already_running(work, locked, caller, runtime)
     _check_claimable(work, locked)
@@ -122,9 +150,9 @@ def claim(
         work.save()
         return ApprovalRequired("The approval has expired; the job is held again.")
     _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime, key=key)
-    extra = _extra(work, locked, _reworks([locked]))
+    reworks = _reworks([locked])
     work.save()
-    return Outcome("claimed", locked.view(), extra=extra)
+    return ClaimOutcome("claimed", locked, _granted(work, locked, reworks))
 
 
 @sql.move
@@ -136,7 +164,7 @@ def claim_next(
     runtime: str | None = None,
     lease_seconds: int | None = None,
     key: UUID | None = None,
-) -> list[Outcome]:
+) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
     Returns an empty list when there is nothing to do. Jobs whose approval has expired are put
@@ -171,9 +199,7 @@ def claim_next(
         _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime, key=key)
     reworks = _reworks(granted)
     work.save()
-    return [
-        Outcome("claimed", locked.view(), extra=_extra(work, locked, reworks)) for locked in granted
-    ]
+    return [ClaimOutcome("claimed", locked, _granted(work, locked, reworks)) for locked in granted]
 
 
 def _meet(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
@@ -209,7 +235,9 @@ def check_admission(caller: Caller) -> None:
         raise AdmissionDraining(current=current)
 
 
-def _already_running(work: Work, locked: LockedJob, caller: Caller, runtime: str | None) -> Outcome:
+def _already_running(
+    work: Work, locked: LockedJob, caller: Caller, runtime: str | None
+) -> ClaimOutcome:
     """Answer a claim of a job that runs: the same session learns that it holds it."""
     lease, attempt = locked.lease, locked.last_attempt
     current = {"state": locked.job.state, "attempt": locked.job.attempt}
@@ -221,14 +249,14 @@ def _already_running(work: Work, locked: LockedJob, caller: Caller, runtime: str
         )
     if caller.activated:
         _read_attempts([locked], numbers=[locked.job.attempt - 1])
-        extra = _extra(work, locked, _reworks([locked]))
-        return Outcome("already_running", locked.view(), extra=extra)
+        grant = _granted(work, locked, _reworks([locked]))
+        return ClaimOutcome("already_running", locked, grant)
     # An implicit session is only a name: whoever else uses it must not get the token. From now on
     # a write that names the worker alone is ambiguous.
     attempt.claim_answers += 1
     work.touch_attempt(attempt)
     work.save()
-    return Outcome("already_running", locked.view())
+    return ClaimOutcome("already_running", locked)
 
 
 def _check_claimable(work: Work, locked: LockedJob) -> None:
@@ -319,29 +347,23 @@ def _read_attempts(again: list[LockedJob], numbers: list[int] | None = None) -> 
     load_context(again, rows)
 
 
-def _reworks(granted: list[LockedJob]) -> dict[int, sql.Row]:
+def _reworks(granted: list[LockedJob]) -> dict[int, Rework]:
     """Return what reviewers want changed, by job; asks only for jobs that were tried before."""
     again = [locked.job.task_id for locked in granted if locked.job.attempt > 1]
     if not again:
         return {}
     [rows] = sql.pipeline(sql.Statement(READ_REWORK, (again,)))
-    return {row["job_id"]: row for row in rows}
+    return {row["job_id"]: Rework(row["reason"], row["attempt"]) for row in rows}
 
 
-def _extra(work: Work, locked: LockedJob, reworks: dict[int, sql.Row]) -> dict[str, Any]:
-    """Return what a claim answers beside the job."""
-    assert locked.lease is not None
-    attempt = locked.attempts[locked.job.attempt]
-    before = locked.attempts.get(locked.job.attempt - 1)
-    rework = reworks.get(locked.job.pk)
-    return {
-        "attempt": locked.job.attempt,
-        "fencing_token": locked.job.fencing_token,
-        "runtime": attempt.runtime,
-        "lease": lease_view(locked.lease, now=work.now),
-        "envelope": locked.task.envelope,
-        "execution_digest": locked.task.execution_digest,
-        "attempt_deadline_at": instant(attempt.deadline_at),
-        "previous_progress": before.progress if before else None,
-        "rework": {"reason": rework["reason"], "attempt": rework["attempt"]} if rework else None,
-    }
+def _granted(work: Work, locked: LockedJob, reworks: dict[int, Rework]) -> LeaseGrant:
+    """Return what the holder of the lease is given."""
+    attempt, before = locked.last_attempt, locked.attempts.get(locked.job.attempt - 1)
+    assert attempt is not None and locked.lease is not None
+    return LeaseGrant(
+        attempt=attempt,
+        lease=locked.lease,
+        previous_progress=before.progress if before else None,
+        rework=reworks.get(locked.job.pk),
+        at=work.now,
+    )

@@ -33,7 +33,7 @@ def stop(*, task_id: str, actor: str, reason: str, expected_revision: int | None
         work.end_escalation(locked, actor=actor, reason=reason)
     work.move(locked, State.STOPPED, action="job.stopped", actor=actor, reason=reason)
     work.save()
-    return Outcome("stopped", locked.view())
+    return Outcome("stopped", locked)
 
 
 @transaction.atomic
@@ -74,4 +74,4 @@ def _flag(
     done = "paused" if paused else "resumed"
     work.note(locked, action=f"job.{done}", actor=actor, reason=reason)
     work.save()
-    return Outcome(done, locked.view())
+    return Outcome(done, locked)

@@ -264,7 +264,7 @@ def need_revision(locked: LockedJob, expected: int | None) -> None:
 
 def _done(work: Work, locked: LockedJob, outcome: str) -> Outcome:
     work.save()
-    return Outcome(outcome, locked.view())
+    return Outcome(outcome, locked)
 
 
 def _need_state(locked: LockedJob, allowed: frozenset[str] | set[str]) -> None:

@@ -17,8 +17,7 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
-from agents.principals import Principal
-from governance.core import clock, digests
+from governance.core import digests
 from governance.core.errors import (
     BindingMismatch,
     DispatcherEpochStale,
@@ -35,13 +34,12 @@ from governance.core.errors import (
     PermitSpent,
     ResultDigestConflict,
     SessionSuperseded,
-    WrongOwner,
 )
 from governance.core.reasons import required
 from governance.money import ledger
-from governance.money.ledger import RouteRequest
+from governance.money.ledger import Resolved, Routed, RouteRequest
 from governance.money.models import Reservation
-from governance.money.pricing import Usage, text_of
+from governance.money.pricing import Usage
 from jobs.models import (
     Execution,
     ExecutionEvidence,
@@ -50,7 +48,6 @@ from jobs.models import (
     Permit,
     Reconciliation,
 )
-from jobs.queries import instant
 from jobs.transitions.decisions import need_revision
 from jobs.transitions.guards import check_token, need_active, need_lease, need_session
 from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock
@@ -70,6 +67,28 @@ class Binding:
     external_request_id: str
 
 
+@dataclass(frozen=True)
+class IssuedPermit:
+    """A permit, at the instant from which its deadline is reckoned."""
+
+    permit: Permit
+    at: datetime
+
+
+@dataclass(frozen=True)
+class ExecutionOutcome:
+    """What was done about an execution, and the execution as it stands at that instant.
+
+    `started` or `already_started`; of a result `recorded` or `already_recorded`, where
+    `as_evidence` says that the attempt had ended, so that nothing else has changed.
+    """
+
+    outcome: str
+    execution: Execution
+    at: datetime
+    as_evidence: bool = False
+
+
 @transaction.atomic
 def route(
     *,
@@ -79,11 +98,11 @@ def route(
     estimated_input_tokens: int,
     max_output_tokens: int,
     requirements: Sequence[str] = (),
-) -> dict[str, Any] | DomainError:
+) -> Routed:
     """Decide which model the attempt may use and reserve its budget, in one transaction.
 
     The same `route_request_id` again gives the same decision. Call N needs call N-1 to have ended.
-    A refusal that is returned is a decision, and was recorded.
+    A refusal is a decision too, and is recorded: `refusal` of what is returned is to be answered.
 
     :raises BindingMismatch: an id is not the one that the server computes.
     :raises LeaseExpired, StaleFencingToken, InvalidTransition: the attempt may not act.
@@ -114,7 +133,7 @@ def route(
         _mark_governed(work, locked)
         _note_money(work, locked, routed.event(), actor=work.worker.actor)
         work.save()
-    return routed.refusal or routed.as_dict()
+    return routed
 
 
 @transaction.atomic
@@ -125,7 +144,7 @@ def permit(
     reservation_id: UUID | None,
     mode: str,
     expected_revision: int,
-) -> dict[str, Any]:
+) -> IssuedPermit:
     """Issue the single-use right to start the attempt's execution.
 
     :param reservation_id: None only where the job type uses no model.
@@ -175,7 +194,7 @@ def permit(
         details={"permit_id": str(issued.permit_id), "mode": mode},
     )
     work.save()
-    return permit_view(issued, now=work.now)
+    return IssuedPermit(issued, work.now)
 
 
 @transaction.atomic
@@ -187,12 +206,11 @@ def start(
     execution_digest: str,
     runtime: str,
     request_sha256: str,
-) -> tuple[int, dict[str, Any]] | DomainError:
+) -> ExecutionOutcome | DomainError:
     """Spend the permit and record the execution as `unknown`, before anything outside happens.
 
-    Returns the status to answer with, 201, or 200 where it was started before: the decision is
-    stored once, the same request again gets the stored receipt, and a repetition never means that
-    the effect may be begun again.  A refusal that is returned was recorded.
+    The decision is stored once: the same request again gets the stored one (`already_started`),
+    which never means that the effect may be begun again.  A refusal that is returned was recorded.
 
     :raises SessionRequired: the caller has no activated session.
     :raises PermitSpent, PermitRevoked, PermitExpired: the permit is not good (any more).
@@ -214,7 +232,7 @@ def start(
             raise ExecutionConflict(current={"state": known.state})
         if known.state == Execution.State.REFUSED:
             return LiveExecutionNotAuthorized()
-        return 200, execution_view(known, now=work.now)
+        return ExecutionOutcome("already_started", known, work.now)
     _check_acting(work, locked, binding)
     if locked.task.execution_digest != execution_digest:
         raise BindingMismatch("execution_digest is not that of the job's envelope.")
@@ -258,7 +276,7 @@ def start(
         },
     )
     work.save()
-    return refusal or (201, execution_view(execution, now=work.now))
+    return refusal or ExecutionOutcome("started", execution, work.now)
 
 
 @transaction.atomic
@@ -276,11 +294,11 @@ def result(
     result_pointer: str = "",
     usage: dict[str, int] | None = None,
     error_code: str = "",
-) -> tuple[int, dict[str, Any]]:
-    """Bind the result to a started execution; returns the HTTP status and the answer.
+) -> ExecutionOutcome:
+    """Bind the result to a started execution.
 
     From the attempt that still runs: recorded, and its first reservation settled with it.  From
-    one that has ended: kept as evidence (202), states and money unchanged.
+    one that has ended: kept as evidence, states and money unchanged.
 
     :raises BindingMismatch: attempt, token, request id or digest are not those of the execution.
     :raises ResultDigestConflict: another result is recorded.
@@ -309,19 +327,18 @@ def result(
     if known.outcome_sha256:
         if known.outcome_sha256 != sha:
             raise ResultDigestConflict(current={"state": known.state})
-        return 200, _result_answer("already_recorded", "APPLIED", known, work.now)
+        return ExecutionOutcome("already_recorded", known, work.now)
     if known.state == Execution.State.REFUSED:
         raise InvalidTransition("The execution was refused; it has no result.")
-    if locked.job.fencing_token != fencing_token or locked.job.attempt != attempt:
-        return 202, _keep_evidence(work, locked, known, content, sha)
-    if locked.job.state != State.ACTIVE:
-        return 202, _keep_evidence(work, locked, known, content, sha)
+    current = (locked.job.attempt, locked.job.fencing_token) == (attempt, fencing_token)
+    if not current or locked.job.state != State.ACTIVE:
+        return _keep_evidence(work, locked, known, content, sha)
     check_token(work, locked, attempt, fencing_token)
     _check_later_calls(known)
     _bind_result(work, locked, known, content, sha)
     _end_first_reservation(work, locked, known, content)
     work.save()
-    return 200, _result_answer("recorded", "APPLIED", known, work.now)
+    return ExecutionOutcome("recorded", known, work.now)
 
 
 @transaction.atomic
@@ -335,7 +352,7 @@ def resolve_reservation(
     provider_response_id: str = "",
     error_code: str = "",
     cost_basis: str = "",
-) -> dict[str, Any]:
+) -> Resolved:
     """End a reservation of the attempt: `settled`, `released` or `failed`; contract section 9.
 
     A repetition is answered, or refused, by the recorded end, whatever the job has come to since.
@@ -374,7 +391,7 @@ def resolve_reservation(
     if resolved.outcome == "recorded":
         _note_money(work, locked, resolved.event(), actor=actor)
         work.save()
-    return resolved.as_dict()
+    return resolved
 
 
 @transaction.atomic
@@ -431,109 +448,13 @@ def reconcile(
             details={"external_request_id": external_request_id},
         )
         work.save()
-        return Outcome("undetermined", locked.view())
+        return Outcome("undetermined", locked)
     locked.job.unresolved_executions -= 1
     bound = {"result": result, "result_pointer": result_pointer, "usage": usage}
     _follow_verdict(work, locked, execution, verdict, actor, reason, bound)
     _reconcile_money(work, locked, execution, verdict, actor, reason, usage)
     work.save()
-    return Outcome(verdict, locked.view())
-
-
-def read_execution(*, principal: Principal, external_request_id: str) -> dict[str, Any]:
-    """Return an execution with its permit, reservations and evidence.
-
-    :raises WrongOwner: an agent asks for another agent's.
-    :raises NotFound: there is none, or it is not one of the submitter's jobs'.
-    """
-    execution = (
-        Execution.objects.select_related("permit", "job")
-        .filter(external_request_id=external_request_id)
-        .first()
-    )
-    if execution is not None and principal.kind == "agent":
-        if execution.job.agent_id != principal.id:
-            raise WrongOwner()
-    elif execution is None or execution.job.submitted_by != principal.text:
-        raise NotFound("There is no execution of that id.")
-    return {
-        **execution_view(execution, now=clock.now()),
-        "permit_id": str(execution.permit.permit_id),
-        "reservations": _reservations(external_request_id),
-        "evidence": [
-            {
-                "given_by": said.given_by,
-                "given_at": instant(said.given_at),
-                "attempt": said.attempt,
-                "outcome": said.outcome,
-                "content_sha256": said.content_sha256,
-            }
-            for said in execution.evidence.order_by("id")
-        ],
-        "reconciliations": [
-            {
-                "verdict": decided.verdict,
-                "decided_by": decided.decided_by,
-                "decided_at": instant(decided.decided_at),
-                "reason": decided.reason,
-            }
-            for decided in execution.reconciliations.order_by("id")
-        ],
-    }
-
-
-def _reservations(external_request_id: str) -> list[dict[str, Any]]:
-    found = Reservation.objects.filter(external_request_id=external_request_id)
-    return [
-        {
-            "reservation_id": str(reservation.reservation_id),
-            "route_request_id": reservation.route_request_id,
-            "state": reservation.state,
-            "amount": text_of(reservation.amount),
-            "currency": reservation.currency,
-        }
-        for reservation in found.order_by("reservation_id")
-    ]
-
-
-def permit_view(issued: Permit, *, now: datetime) -> dict[str, Any]:
-    """Return the permit as the API answers it."""
-    return {
-        "permit_id": str(issued.permit_id),
-        "state": issued.state,
-        "mode": issued.mode,
-        "dispatcher_epoch": str(issued.dispatcher_epoch),
-        "session_generation": issued.session_generation,
-        "fencing_token": issued.fencing_token,
-        "reservation_id": str(issued.reservation_id) if issued.reservation_id else None,
-        "deadline": instant(issued.deadline_at),
-        "deadline_seconds": max(0, int((issued.deadline_at - now).total_seconds())),
-    }
-
-
-def execution_view(execution: Execution, *, now: datetime) -> dict[str, Any]:
-    """Return the execution as the API answers it."""
-    refused = execution.state == Execution.State.REFUSED
-    return {
-        "decision": "refused" if refused else "issued",
-        "external_request_id": execution.external_request_id,
-        "state": execution.state,
-        "result_code": "UNKNOWN" if execution.state == "unknown" else "APPLIED",
-        "attempt": execution.attempt,
-        "mode": execution.mode,
-        "runtime": execution.runtime,
-        "execution_digest": execution.execution_digest,
-        "request_sha256": execution.request_sha256,
-        "refusal_reason": execution.refusal_reason or None,
-        "result_sha256": execution.result_sha256 or None,
-        "result": execution.result,
-        "result_pointer": execution.result_pointer or None,
-        "usage": execution.usage,
-        "error_code": execution.error_code or None,
-        "decided_at": instant(execution.decided_at),
-        "resulted_at": instant(execution.resulted_at),
-        "deadline_seconds": max(0, int((execution.deadline_at - now).total_seconds())),
-    }
+    return Outcome(verdict, locked)
 
 
 # --- Guards -----------------------------------------------------------------------------------
@@ -742,7 +663,7 @@ def _bind_result(
 
 def _keep_evidence(
     work: Work, locked: LockedJob, execution: Execution, content: dict[str, Any], sha: str
-) -> dict[str, Any]:
+) -> ExecutionOutcome:
     """Keep what a worker says whose attempt has ended. Nothing else changes."""
     known = ExecutionEvidence.objects.filter(execution=execution, content_sha256=sha).exists()
     if not known:
@@ -770,14 +691,7 @@ def _keep_evidence(
         )
         work.save()
     outcome = "already_recorded" if known else "recorded"
-    return _result_answer(outcome, "ACCEPTED", execution, work.now)
-
-
-def _result_answer(
-    outcome: str, result_code: str, execution: Execution, now: datetime
-) -> dict[str, Any]:
-    view = execution_view(execution, now=now)
-    return {"outcome": outcome, "result_code": result_code, "execution": view}
+    return ExecutionOutcome(outcome, execution, work.now, as_evidence=True)
 
 
 def _end_first_reservation(

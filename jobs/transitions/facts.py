@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
@@ -13,15 +15,12 @@ from governance.core import audit, clock, outbox, sql
 from governance.core.digests import canonical, sha256_hex
 from governance.core.errors import ChecksumMismatch, FactDigestConflict, FieldFault, InvalidArgument
 from governance.core.models import Fact, PrunedFact
-from jobs.queries import instant
 from jobs.transitions.guards import check_token
 from jobs.transitions.work import LockedJob, Work, lock
 
 #: Class of the advisory locks on (principal, fact id): the same fact twice is judged in turn.
 LOCK_CLASS = 5
 FACT_BYTES_MAX = 256 * 1024
-#: The columns of a fact that its receipt is made of, and compared by.
-RECEIPT = ("receipt_id", "fact_id", "sequence", "recorded_at", "content_sha256")
 LOCK_FACT = "SELECT pg_advisory_xact_lock(%s, hashtext(%s))"
 
 
@@ -53,8 +52,27 @@ class Stated:
         }
 
 
+@dataclass(frozen=True)
+class Receipt:
+    """Proof that a fact is durably recorded, not that anybody has read it.
+
+    `sequence` is None where the fact is kept as evidence only.
+    """
+
+    receipt_id: UUID
+    fact_id: str
+    sequence: int | None
+    recorded_at: datetime
+    content_sha256: str
+
+    @classmethod
+    def of(cls, fact: Fact) -> Receipt:
+        """Return the receipt of a fact that was just recorded."""
+        return cls(**{each.name: getattr(fact, each.name) for each in fields(cls)})
+
+
 @sql.move
-def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) -> dict[str, Any]:
+def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) -> Receipt:
     """Record a fact and return its receipt; the same fact again has the same receipt.
 
     A fact under a token that is no longer current is kept as evidence: it has no number in the
@@ -90,22 +108,23 @@ def _check(stated: Stated) -> None:
         raise ChecksumMismatch("content_sha256 is not the SHA-256 of the canonical data.")
 
 
-def _known(principal: str, stated: Stated) -> dict[str, Any] | None:
+def _known(principal: str, stated: Stated) -> Receipt | None:
     """Return the receipt of a fact that is recorded already, also when its content is pruned."""
-    asked = {"principal": principal, "fact_id": stated.fact_id}
-    kept = Fact.objects.filter(**asked).values(*RECEIPT)
-    found = list(kept.union(PrunedFact.objects.filter(**asked).values(*RECEIPT), all=True))
+    identity = {"principal": principal, "fact_id": stated.fact_id}
+    columns = [each.name for each in fields(Receipt)]
+    kept = Fact.objects.filter(**identity).values(*columns)
+    found = list(kept.union(PrunedFact.objects.filter(**identity).values(*columns), all=True))
     if not found:
         return None
-    fact = Fact(**found[0])
-    if fact.content_sha256 != stated.content_sha256:
-        raise FactDigestConflict(current={"content_sha256": fact.content_sha256})
-    return _receipt(fact)
+    receipt = Receipt(**found[0])
+    if receipt.content_sha256 != stated.content_sha256:
+        raise FactDigestConflict(current={"content_sha256": receipt.content_sha256})
+    return receipt
 
 
 def _state_of_job(
     work: Work, locked: LockedJob, principal: str, stated: Stated, subject: Subject
-) -> dict[str, Any]:
+) -> Receipt:
     job = locked.job
     current = (subject.attempt, subject.fencing_token) == (job.attempt, job.fencing_token)
     if current:
@@ -116,10 +135,10 @@ def _state_of_job(
     action = "fact.stated" if current else "fact.kept"
     work.tell(locked, fact, action=action, actor=principal, details=details)
     work.save()
-    return _receipt(fact)
+    return Receipt.of(fact)
 
 
-def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> dict[str, Any]:
+def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> Receipt:
     agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     fact = _fact(principal, stated, stream=principal, at=clock.now())
     fact.sequence = outbox.next_in_stream(principal)
@@ -131,7 +150,7 @@ def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> dict[str, 
         at=fact.recorded_at,
         details=stated.told,
     )
-    return _receipt(fact)
+    return Receipt.of(fact)
 
 
 def _fact(principal: str, stated: Stated, *, stream: str, at: Any) -> Fact:
@@ -145,14 +164,3 @@ def _fact(principal: str, stated: Stated, *, stream: str, at: Any) -> Fact:
         receipt_id=uuid7(),
         recorded_at=at,
     )
-
-
-def _receipt(fact: Fact) -> dict[str, Any]:
-    """A receipt says that the fact is durably recorded, not that anybody has read it."""
-    return {
-        "receipt_id": str(fact.receipt_id),
-        "fact_id": fact.fact_id,
-        "sequence": fact.sequence,
-        "recorded_at": instant(fact.recorded_at),
-        "result_code": "ACCEPTED",
-    }

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
-from django.db import transaction
 from jsonschema import Draft202012Validator
 from referencing.exceptions import Unresolvable
 from uuid_utils.compat import uuid7
@@ -22,7 +20,7 @@ from governance.core.digests import execution_digest
 from governance.core.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
 from governance.evidence.envelopes import payload_of, sign
 from jobs.models import Job, JobType, Priority, Task
-from jobs.queries import instant, views_of
+from jobs.queries import JobRecord, instant, read_jobs
 from jobs.transitions.work import LockedJob, Outcome, State, Work, digest
 
 INTAKE_LIMIT_MAX = 500
@@ -37,10 +35,7 @@ READ_AGENTS = (
     "SELECT id, name, max_risk_tier, enabled FROM agents_agent WHERE name = ANY(%s::text[])"
 )
 READ_SOURCES = "SELECT name FROM jobs_source WHERE enabled AND name = ANY(%s::text[])"
-READ_KNOWN = (
-    "SELECT j.id, j.task_id, j.submitted_by, t.content_sha256 FROM jobs_job j"
-    " JOIN jobs_task t ON t.job_id = j.id WHERE j.task_id = ANY(%s::text[])"
-)
+READ_KNOWN = "SELECT j.id, j.task_id FROM jobs_job j WHERE j.task_id = ANY(%s::text[])"
 
 #: What two envelopes of the same task must agree on. When it was submitted is not part of it.
 CONTENT = (
@@ -78,18 +73,11 @@ class _Read:
 
 
 @sql.move
-def intake(
-    *,
-    principal: Principal,
-    envelopes: list[dict[str, Any]],
-    announce: Callable[[int], None] | None = None,
-) -> list[Outcome | DomainError]:
+def intake(*, principal: Principal, envelopes: list[dict[str, Any]]) -> list[Outcome | DomainError]:
     """Make a job of each task envelope, each by itself, in one transaction.
 
     Takes envelopes whose shape has been checked; checks the domain's rules and lists every fault.
     A task that exists with the same envelope answers with its job (`already_queued`).
-
-    :param announce: told the agents (primary keys) that got work, after the commit.
     """
     read = _look_up(envelopes)
     work = Work(read.now)
@@ -108,7 +96,7 @@ def intake(
             continue
         answers.append(task_id)
     fresh = _insert(work, made, principal) if made else set()
-    known = _known_views(read, made, fresh)
+    known = _known_jobs(read, made, fresh)
     first_seen: set[str] = set()
     result: list[Outcome | DomainError] = []
     for answer, sha in zip(answers, digests, strict=True):
@@ -118,9 +106,6 @@ def intake(
             result.append(_answer(answer, sha, is_new, made, known, principal))
         else:
             result.append(answer)
-    if announce is not None:
-        for agent_id in {made[t].job.agent_id for t in fresh if made[t].job.state == "queued"}:
-            transaction.on_commit(partial(announce, agent_id), robust=True)
     return result
 
 
@@ -212,7 +197,7 @@ def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read)
         envelope=signed,
         execution_digest=execution_digest(payload_of(signed)),
     )
-    return LockedJob(job=job, task=task, type=kind, owner=owner)
+    return LockedJob(job=job, task=task, owner=owner, job_type=kind.name, type=kind)
 
 
 def _faults(envelope: dict[str, Any], row: sql.Row | None, read: _Read) -> list[FieldFault]:
@@ -301,10 +286,8 @@ def _insert(work: Work, made: dict[str, LockedJob], principal: Principal) -> set
     return set(fresh)
 
 
-def _known_views(
-    read: _Read, made: dict[str, LockedJob], fresh: set[str]
-) -> dict[str, tuple[sql.Row, dict[str, Any]]]:
-    """Return what existed before, or was inserted by a rival, with its API shape."""
+def _known_jobs(read: _Read, made: dict[str, LockedJob], fresh: set[str]) -> dict[str, JobRecord]:
+    """Return the jobs that existed before, or were inserted by a rival, by task id."""
     known = dict(read.known)
     lost = [task_id for task_id in made if task_id not in fresh]
     if lost:
@@ -312,8 +295,8 @@ def _known_views(
         known.update({row["task_id"]: row for row in rows})
     if not known:
         return {}
-    views = views_of(job_pks=[row["id"] for row in known.values()])
-    return {task_id: (row, views[row["id"]]) for task_id, row in known.items()}
+    records = read_jobs(job_pks=[row["id"] for row in known.values()])
+    return {task_id: records[row["id"]] for task_id, row in known.items()}
 
 
 def _answer(
@@ -321,18 +304,12 @@ def _answer(
     sha: str,
     is_new: bool,
     made: dict[str, LockedJob],
-    known: dict[str, tuple[sql.Row, dict[str, Any]]],
+    known: dict[str, JobRecord],
     principal: Principal,
 ) -> Outcome | DomainError:
+    record = known.get(task_id) or made[task_id]
     if is_new:
-        locked = made[task_id]
-        return Outcome(locked.job.state, locked.view(), status=201)
-    if task_id in known:
-        row, view = known[task_id]
-        if row["content_sha256"] != sha or row["submitted_by"] != principal.text:
-            return TaskContentMismatch()
-        return Outcome("already_queued", view)
-    locked = made[task_id]
-    if locked.task.content_sha256 != sha:
+        return Outcome(record.job.state, record)
+    if record.task.content_sha256 != sha or record.job.submitted_by != principal.text:
         return TaskContentMismatch()
-    return Outcome("already_queued", locked.view())
+    return Outcome("already_queued", record)

@@ -224,14 +224,14 @@ def _apply_one(
     try:
         locked = work.get(item["task_id"])
         if judge(work, locked, item, sha):
-            return Outcome("already_recorded", locked.view())
+            return Outcome("already_recorded", locked)
         apply(work, locked, item)
     except DomainError as refusal:
         return refusal
     attempt = locked.last_attempt
     assert attempt is not None
     attempt.outcome_sha256 = sha
-    return Outcome("recorded", locked.view())
+    return Outcome("recorded", locked)
 
 
 def _one(

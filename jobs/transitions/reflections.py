@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from agents.entry import Entry
@@ -23,6 +24,13 @@ FIELDS = (
 )
 
 
+@dataclass(frozen=True)
+class ReflectionOutcome(Outcome):
+    """A reflection that is recorded, under which number."""
+
+    sequence_number: int
+
+
 @sql.move
 def reflect(
     *,
@@ -32,7 +40,7 @@ def reflect(
     fencing_token: int | None = None,
     sequence_number: int | None = None,
     content: dict[str, Any],
-) -> Outcome:
+) -> ReflectionOutcome:
     """Append a reflection of the holder of the current token.
 
     :param sequence_number: counted per job from 1; given under the job's lock when absent.
@@ -48,9 +56,7 @@ def reflect(
         if known is not None:
             if known.content_sha256 != sha:
                 raise ReflectionConflict(current={"sequence_number": sequence_number})
-            return Outcome(
-                "already_recorded", locked.view(), extra={"sequence_number": sequence_number}
-            )
+            return ReflectionOutcome("already_recorded", locked, sequence_number)
     if attempt is None or fencing_token is None:
         attempt, fencing_token = implied_attempt(work, locked)
     check_token(work, locked, attempt, fencing_token)
@@ -75,4 +81,4 @@ def reflect(
         details={"sequence_number": number, "content_sha256": sha},
     )
     work.save()
-    return Outcome("recorded", locked.view(), status=201, extra={"sequence_number": number})
+    return ReflectionOutcome("recorded", locked, number)

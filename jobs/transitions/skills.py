@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from agents.entry import Caller, Entry, enter
@@ -14,7 +15,6 @@ from agents.models import Agent
 from governance.core import audit, sql
 from governance.core.errors import NotFound
 from jobs.models import Skill
-from jobs.queries import instant
 
 #: The newest reflections that one extraction looks through.
 REFLECTIONS_MAX = 20_000
@@ -44,6 +44,19 @@ HAVING count(*) >= %(least)s
 """
 
 
+@dataclass(frozen=True)
+class Extracted:
+    """What an extraction made: how many skills are new, how many renewed, and all it found."""
+
+    created: int
+    updated: int
+    skills: list[Skill]
+
+    @property
+    def outcome(self) -> str:
+        return "extracted" if self.created or self.updated else "already_extracted"
+
+
 def confidence(*, occurrences: int, successes: int, failures: int) -> float:
     """Return how far a skill is to be trusted, in (0, 1).
 
@@ -61,7 +74,7 @@ def extract_skills(
     min_occurrences: int = 2,
     task_type: str | None = None,
     context_type: str | None = None,
-) -> dict[str, Any]:
+) -> Extracted:
     """Make a skill of each pattern that recurs in the caller's reflections; renew known ones.
 
     Running it again without new reflections changes nothing, and says so.
@@ -117,17 +130,11 @@ def extract_skills(
             at=caller.now,
             details={"created": created, "updated": updated, "least": min_occurrences},
         )
-    outcome = "extracted" if created or updated else "already_extracted"
-    return {
-        "outcome": outcome,
-        "created": created,
-        "updated": updated,
-        "skills": [skill_view(skill) for skill in skills],
-    }
+    return Extracted(created, updated, skills)
 
 
 @sql.move
-def rate_skill(*, entry: Entry, skill_id: int, success: bool, note: str = "") -> dict[str, Any]:
+def rate_skill(*, entry: Entry, skill_id: int, success: bool, note: str = "") -> Skill:
     """Record how a skill of the caller's agent served, and what that makes of its confidence.
 
     :raises NotFound: the agent has no such skill.
@@ -154,7 +161,7 @@ def rate_skill(*, entry: Entry, skill_id: int, success: bool, note: str = "") ->
         after={"confidence": skill.confidence},
         details={"skill_id": skill.pk, "success": success},
     )
-    return {"outcome": "recorded", "skill": skill_view(skill)}
+    return skill
 
 
 def find_skills(
@@ -164,31 +171,14 @@ def find_skills(
     context_type: str = "",
     min_confidence: float = 0.0,
     limit: int = 50,
-) -> list[dict[str, Any]]:
+) -> list[Skill]:
     """Return an agent's skills for a type and a context, the most trusted first."""
     skills = Skill.objects.filter(agent_id=agent_id, confidence__gte=min_confidence)
     if task_type:
         skills = skills.filter(task_type=task_type)
     if context_type:
         skills = skills.filter(context_type=context_type)
-    best = skills.order_by("-confidence", "-occurrences", "id")[: min(limit, SKILLS_MAX)]
-    return [skill_view(skill) for skill in best]
-
-
-def skill_view(skill: Skill) -> dict[str, Any]:
-    """Return a skill as the API answers it."""
-    return {
-        "skill_id": skill.pk,
-        "task_type": skill.task_type,
-        "context_type": skill.context_type,
-        "pattern": skill.pattern,
-        "tool_sequence": skill.tool_sequence,
-        "occurrences": skill.occurrences,
-        "successes": skill.successes,
-        "failures": skill.failures,
-        "confidence": skill.confidence,
-        "updated_at": instant(skill.updated_at),
-    }
+    return list(skills.order_by("-confidence", "-occurrences", "id")[: min(limit, SKILLS_MAX)])
 
 
 def _locked(caller: Caller) -> Agent:

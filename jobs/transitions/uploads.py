@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -24,8 +23,7 @@ from governance.core.errors import (
 )
 from jobs import objects
 from jobs.models import Upload
-from jobs.objects import OBJECT_BYTES_MAX, Stored
-from jobs.queries import instant
+from jobs.objects import OBJECT_BYTES_MAX, Grant, Stored
 from jobs.transitions.guards import check_token, need_active, need_lease, need_session
 from jobs.transitions.work import LockedJob, Work, lock
 
@@ -43,10 +41,26 @@ class Announced:
     sha256: str
 
 
+@dataclass(frozen=True)
+class UploadGrant:
+    """An upload that is granted, and the store's grant for it."""
+
+    upload: Upload
+    grant: Grant
+
+
+@dataclass(frozen=True)
+class UploadOutcome:
+    """An artifact that is accepted: `recorded`, or `already_recorded`."""
+
+    outcome: str
+    upload: Upload
+
+
 @transaction.atomic
 def grant_upload(
     *, entry: Entry, task_id: str, attempt: int, fencing_token: int, announced: Announced
-) -> dict[str, Any]:
+) -> UploadGrant:
     """Grant the running attempt the right to put one object of exactly that size and checksum.
 
     :raises SessionRequired: the caller has no activated session.
@@ -92,15 +106,7 @@ def grant_upload(
         details={"upload_id": str(upload.upload_id), "name": upload.name, "sha256": upload.sha256},
     )
     work.save()
-    return {
-        "upload_id": str(upload.upload_id),
-        "method": grant.method,
-        "url": grant.url,
-        "headers": grant.headers,
-        "object_key": grant.object_key,
-        "expires_at": instant(upload.expires_at),
-        "max_bytes": grant.max_bytes,
-    }
+    return UploadGrant(upload, grant)
 
 
 def look_at_store(*, upload_id: UUID, agent_id: int) -> Stored | None:
@@ -129,7 +135,7 @@ def complete_upload(
     sha256: str,
     size_bytes: int,
     stored: Stored | None,
-) -> dict[str, Any]:
+) -> UploadOutcome:
     """Accept an object that the store confirmed; its fact is durably queued when this commits.
 
     :param stored: what `look_at_store` found.
@@ -152,7 +158,7 @@ def complete_upload(
     wanted, told = Stored(upload.size_bytes, upload.sha256), Stored(size_bytes, sha256)
     mine = (upload.attempt, upload.fencing_token) == (attempt, fencing_token)
     if mine and upload.artifact_id and told == wanted:
-        return _receipt("already_recorded", upload)
+        return UploadOutcome("already_recorded", upload)
     check_token(work, locked, attempt, fencing_token)
     if told != wanted:
         raise ChecksumMismatch("Size or checksum are not those of the grant.")
@@ -188,7 +194,7 @@ def complete_upload(
     upload.fact_id = fact_id
     upload.save(update_fields=["artifact_id", "state", "stored_at", "fact_id"])
     work.save()
-    return _receipt("recorded", upload)
+    return UploadOutcome("recorded", upload)
 
 
 def _check(announced: Announced) -> None:
@@ -215,12 +221,3 @@ def _check_room(work: Work, locked: LockedJob) -> None:
             f"An attempt has {GRANTS_MAX} artifacts and open grants at most.",
             after_seconds=objects.GRANT_SECONDS,
         )
-
-
-def _receipt(outcome: str, upload: Upload) -> dict[str, Any]:
-    return {
-        "outcome": outcome,
-        "artifact_id": str(upload.artifact_id),
-        "fact_id": upload.fact_id,
-        "result_code": "APPLIED",
-    }

@@ -25,7 +25,7 @@ from governance.core.models import AuditEvent, Fact
 from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
-from jobs.queries import job_view
+from jobs.queries import JobRecord
 from jobs.transitions.authority import ACTOR as AUTHORITY
 from jobs.transitions.authority import end_authority
 
@@ -109,17 +109,16 @@ END_ESCALATIONS = (
 HOT = frozenset({Attempt, Lease})
 
 
-@dataclass
+@dataclass(frozen=True)
 class Outcome:
-    """The answer of a move on one job, in the shape of the contract."""
+    """What a move has done, in a word, and the job as the move leaves it."""
 
     outcome: str
-    job: dict[str, Any]
-    status: int = 200
-    extra: dict[str, Any] = field(default_factory=dict)
+    record: JobRecord
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"outcome": self.outcome, "job": self.job, **self.extra}
+    @property
+    def job(self) -> Job:
+        return self.record.job
 
 
 @dataclass(frozen=True)
@@ -135,33 +134,14 @@ class AttemptSession:
         return self.kind == "activated"
 
 
-@dataclass
-class LockedJob:
+@dataclass(kw_only=True)
+class LockedJob(JobRecord):
     """A locked job with what stands around it."""
 
-    job: Job
-    task: Task
     type: JobType
-    owner: str
     lease: Lease | None = None
-    attempts: dict[int, Attempt] = field(default_factory=dict)
     #: By the attempt's number.
     sessions: dict[int, AttemptSession] = field(default_factory=dict)
-
-    @property
-    def last_attempt(self) -> Attempt | None:
-        """The running attempt, or the last one that ended."""
-        return self.attempts.get(self.job.attempt)
-
-    def view(self) -> dict[str, Any]:
-        """Return the job as the API answers it."""
-        return job_view(
-            job=self.job,
-            task=self.task,
-            owner=self.owner,
-            task_type=self.type.name,
-            attempt=self.last_attempt,
-        )
 
 
 class Work:
@@ -337,6 +317,7 @@ class Work:
 
     def save_new(self, fresh: list[LockedJob]) -> None:
         """Write tasks, events and facts of jobs that were just inserted, and of no others."""
+        self._jobs = {locked.job.pk: locked.job for locked in fresh}
         if not fresh:
             return
         subjects = {locked.job.audit_subject for locked in fresh}
@@ -346,6 +327,7 @@ class Work:
             sql.insert([fact for fact in self._facts if fact.stream in subjects]),
         )
         sql.pipeline(written)
+        self._announce()
 
     def save(self) -> None:
         """Write everything in one round trip, in the order that the guards of the tables need."""
@@ -441,11 +423,13 @@ def load_context(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
 
 def from_row(row: sql.Row) -> LockedJob:
     """Return the locked job of a row that `SELECT_JOBS` selected."""
+    job_type = sql.build(JobType, row, "y")
     return LockedJob(
         job=sql.build(Job, row, "j"),
         task=sql.build(Task, row, "t"),
-        type=sql.build(JobType, row, "y"),
         owner=row["owner"],
+        job_type=job_type.name,
+        type=job_type,
     )
 
 

@@ -11,6 +11,8 @@ from rest_framework.request import Request
 from governance.core.errors import DomainError
 from governance.core.idempotency import Answer
 from governance.web.api import Call, WorkerView, respond
+from jobs import queries
+from jobs.operations import answers
 from jobs.operations import execution_shapes as shapes
 from jobs.transitions import executions
 from jobs.transitions.executions import Binding
@@ -52,10 +54,10 @@ class Routes(AgentView):
         entry, binding = self.entry(), binding_of(body)
 
         def run() -> Answer:
-            decided = executions.route(entry=entry, binding=binding, **given(body))
-            if isinstance(decided, DomainError):
-                return refused(decided)
-            return Answer(200, decided)
+            routed = executions.route(entry=entry, binding=binding, **given(body))
+            if routed.refusal is not None:
+                return refused(routed.refusal)
+            return Answer(200, answers.routed(routed))
 
         return self.once(run, gate=self.gate(entry))
 
@@ -83,7 +85,7 @@ class ResolveReservation(AgentView):
             ended = executions.resolve_reservation(
                 entry=entry, binding=binding, reservation_id=reservation_id, **given(body)
             )
-            return Answer(200, ended)
+            return Answer(200, answers.resolved(ended))
 
         return self.once(run, gate=self.gate(entry))
 
@@ -108,7 +110,8 @@ class Permits(AgentView):
         entry, binding = self.entry(), binding_of(body)
 
         def run() -> Answer:
-            return Answer(201, executions.permit(entry=entry, binding=binding, **body))
+            issued = executions.permit(entry=entry, binding=binding, **body)
+            return Answer(201, answers.permit(issued))
 
         return self.once(run, gate=self.gate(entry))
 
@@ -136,7 +139,8 @@ class Executions(AgentView):
             started = executions.start(entry=entry, binding=binding, **body)
             if isinstance(started, DomainError):
                 return refused(started)
-            return Answer(*started)
+            status = 201 if started.outcome == "started" else 200
+            return Answer(status, answers.started(started))
 
         return self.once(run, gate=self.gate(entry))
 
@@ -152,10 +156,10 @@ class ExecutionDetail(WorkerView):
 
     def get(self, request: Request, external_request_id: str) -> HttpResponse:
         """Read an execution: the only recovery from a lost answer."""
-        found = executions.read_execution(
+        found = queries.read_execution(
             principal=self.principal, external_request_id=external_request_id
         )
-        return respond(Answer(200, found))
+        return respond(Answer(200, answers.execution(found)))
 
 
 class ExecutionResult(AgentView):
@@ -178,9 +182,9 @@ class ExecutionResult(AgentView):
         entry = self.entry()
 
         def run() -> Answer:
-            status, told = executions.result(
+            outcome = executions.result(
                 entry=entry, external_request_id=external_request_id, **given(body)
             )
-            return Answer(status, told)
+            return Answer(202 if outcome.as_evidence else 200, answers.result(outcome))
 
         return self.once(run, gate=self.gate(entry))

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from governance.core.idempotency import Answer
 from governance.web.api import Call
 from governance.web.shapes import Object, Shape, Text
+from jobs.operations import answers
 from jobs.operations.execution_shapes import Sha256
 from jobs.operations.shapes import AuthorityIn
 from jobs.transitions import facts
@@ -77,6 +78,6 @@ class Facts(AgentView):
 
         def run() -> Answer:
             receipt = facts.state_fact(entry=entry, stated=stated, subject=subject)
-            return Answer(200, receipt)
+            return Answer(200, answers.receipt(receipt))
 
         return self.once(run, gate=self.gate(entry))

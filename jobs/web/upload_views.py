@@ -22,6 +22,7 @@ from governance.web.api import Call, problem
 from governance.web.shapes import Text, Whole
 from jobs import objects
 from jobs.objects import OBJECT_BYTES_MAX, FolderStore
+from jobs.operations import answers
 from jobs.operations.execution_shapes import Sha256
 from jobs.operations.shapes import AuthorityIn
 from jobs.transitions import uploads
@@ -102,7 +103,8 @@ class Uploads(AgentView):
         )
 
         def run() -> Answer:
-            return Answer(201, uploads.grant_upload(entry=entry, announced=announced, **body))
+            granted = uploads.grant_upload(entry=entry, announced=announced, **body)
+            return Answer(201, answers.upload_grant(granted))
 
         return self.once(run, gate=self.gate(entry))
 
@@ -128,10 +130,10 @@ class CompleteUpload(AgentView):
         stored = uploads.look_at_store(upload_id=upload_id, agent_id=self.principal.id)
 
         def run() -> Answer:
-            return Answer(
-                200,
-                uploads.complete_upload(entry=entry, upload_id=upload_id, stored=stored, **body),
+            outcome = uploads.complete_upload(
+                entry=entry, upload_id=upload_id, stored=stored, **body
             )
+            return Answer(200, answers.uploaded(outcome))
 
         return self.once(run, gate=self.gate(entry))
 

@@ -32,8 +32,8 @@ from governance.web.api import Call, WorkerView, etag, respond
 from jobs import metrics, queries, transitions, wakeups
 from jobs.filters import JobFilter
 from jobs.models import Job
-from jobs.operations import shapes
-from jobs.transitions import Outcome, skills
+from jobs.operations import answers, shapes
+from jobs.transitions import ClaimOutcome, Outcome, skills
 from jobs.transitions.intake import INTAKE_LIMIT_MAX
 from jobs.transitions.leases import HEARTBEATS_MAX
 
@@ -49,17 +49,29 @@ _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 #: What says that a write is one of the attempt's holder.
 AUTHORITY = ("attempt", "fencing_token")
 
+#: Outcomes of intake that say that there is a new job.
+QUEUED = frozenset({"queued", "held"})
+
 Move = Callable[[], Outcome | DomainError]
+Render = Callable[[Any], dict[str, Any]]
 
 
-def answer(outcome: Outcome | DomainError) -> Answer:
+def answer(
+    outcome: Outcome | DomainError,
+    render: Render = answers.moved,
+    *,
+    created: frozenset[str] = frozenset(),
+) -> Answer:
     """Return a move's outcome as the answer of a call on one job.
 
     A refusal that was returned, not raised, has written something that is to be committed.
+
+    :param created: the outcomes that say that something new is there: 201.
     """
     if isinstance(outcome, DomainError):
         return refused(outcome)
-    return Answer(outcome.status, outcome.as_dict(), {"ETag": etag(outcome.job["revision"])})
+    status = 201 if outcome.outcome in created else 200
+    return Answer(status, render(outcome), {"ETag": etag(outcome.job.revision)})
 
 
 def refused(refusal: DomainError) -> Answer:
@@ -73,27 +85,28 @@ def refused(refusal: DomainError) -> Answer:
     return Answer(refusal.status, told, headers, recorded=refusal.stored)
 
 
-def results(outcomes: list[Any]) -> Answer:
-    """Return the outcomes of a batch, in its order."""
-    return Answer(200, {"results": [rendered(outcome) for outcome in outcomes]})
+def results(
+    outcomes: list[Any],
+    render: Render = answers.moved,
+    *,
+    created: frozenset[str] = frozenset(),
+) -> Answer:
+    """Return the outcomes of a batch, in its order. :param created: as of `answer`."""
+
+    def item(outcome: Any) -> dict[str, Any]:
+        if isinstance(outcome, DomainError):
+            return outcome.as_problem(instance=audit.request_urn())
+        rendered = render(outcome)
+        return {"status": 201 if rendered["outcome"] in created else 200, **rendered}
+
+    return Answer(200, {"results": [item(outcome) for outcome in outcomes]})
 
 
-def rendered(outcome: Any) -> dict[str, Any]:
-    """Return one item of a batch's answer."""
-    if isinstance(outcome, DomainError):
-        return outcome.as_problem(instance=audit.request_urn())
-    if isinstance(outcome, Outcome):
-        return {"status": outcome.status, **outcome.as_dict()}
-    return {"status": 200, **outcome}
-
-
-def granted(outcome: Outcome | DomainError) -> Outcome | DomainError:
-    """Put what a claim adds into the job as well, which so is all that its worker needs."""
-    if isinstance(outcome, DomainError) or not outcome.extra:
-        return outcome
+def claimed(outcome: ClaimOutcome) -> dict[str, Any]:
+    """Return what a claim is answered with, and count it."""
     if outcome.outcome == "claimed":
-        metrics.CLAIMS.labels(outcome.job["owner"]).inc()
-    return replace(outcome, job={**outcome.job, **outcome.extra})
+        metrics.CLAIMS.labels(outcome.record.owner).inc()
+    return answers.claimed(outcome)
 
 
 class AgentView(WorkerView):
@@ -115,14 +128,23 @@ class AgentView(WorkerView):
             raise InvalidArgument(errors=[fault])
         return entry
 
-    def move(self, entry: Entry, run: Move, *, task_id: str = "") -> HttpResponse:
+    def move(
+        self,
+        entry: Entry,
+        run: Move,
+        render: Render = answers.moved,
+        *,
+        task_id: str,
+        created: frozenset[str] = frozenset(),
+    ) -> HttpResponse:
         """Make the one move of this request and answer its outcome."""
-        revision = self.if_match() if task_id else None
+        revision = self.if_match()
         if revision is None:
-            return self.once(lambda: answer(run()), gate=self.gate(entry))
+            return self.once(lambda: answer(run(), render, created=created), gate=self.gate(entry))
         # The revision and the move are judged in one transaction, which the gate makes.
         return self.once(
-            lambda: answer(_if_at(revision, entry, task_id, run)), gate=lambda: admit(entry)
+            lambda: answer(_if_at(revision, entry, task_id, run), render, created=created),
+            gate=lambda: admit(entry),
         )
 
     def gate(self, entry: Entry) -> Callable[[], None] | None:
@@ -202,12 +224,10 @@ class Jobs(WorkerView):
         envelope = self.read(shapes.EnvelopeIn)
 
         def run() -> Answer:
-            [outcome] = transitions.intake(
-                principal=self.principal, envelopes=[envelope], announce=wakeups.announce
-            )
+            [outcome] = transitions.intake(principal=self.principal, envelopes=[envelope])
             if isinstance(outcome, DomainError):
                 raise outcome
-            return answer(outcome)
+            return answer(outcome, created=QUEUED)
 
         return self.once(run)
 
@@ -239,14 +259,8 @@ class JobsBatch(WorkerView):
 
         def run() -> Answer:
             good = [item for item in items if not isinstance(item, DomainError)]
-            outcomes = (
-                transitions.intake(
-                    principal=self.principal, envelopes=good, announce=wakeups.announce
-                )
-                if good
-                else []
-            )
-            return results(merged(items, outcomes))
+            outcomes = transitions.intake(principal=self.principal, envelopes=good) if good else []
+            return results(merged(items, outcomes), created=QUEUED)
 
         return self.once(run)
 
@@ -260,8 +274,8 @@ class JobDetail(WorkerView):
 
     def get(self, request: Request, task_id: str) -> HttpResponse:
         """Read a job; its ETag is its revision."""
-        job, view = queries.read_job(principal=self.principal, task_id=task_id)
-        return respond(Answer(200, view, {"ETag": etag(job.revision)}))
+        found = queries.read_job(principal=self.principal, task_id=task_id)
+        return respond(Answer(200, answers.job(found), {"ETag": etag(found.job.revision)}))
 
 
 class JobEvents(WorkerView):
@@ -278,8 +292,8 @@ class JobEvents(WorkerView):
 
     def get(self, request: Request, task_id: str) -> HttpResponse:
         """List the audit events of a job, oldest first."""
-        job, _ = queries.read_job(principal=self.principal, task_id=task_id)
-        events = AuditEvent.objects.filter(subject=job.audit_subject)
+        found = queries.read_job(principal=self.principal, task_id=task_id)
+        events = AuditEvent.objects.filter(subject=found.job.audit_subject)
         return self.page(events, event_views, ordering="seq")
 
 
@@ -304,18 +318,16 @@ class ClaimJob(AgentView):
         entry, key = self.named_entry(body), self.key
 
         def run() -> Outcome | DomainError:
-            return granted(
-                transitions.claim(
-                    entry=entry,
-                    task_id=task_id,
-                    owner=body.get("owner") or "",
-                    lease_seconds=body.get("lease_seconds"),
-                    runtime=body.get("runtime"),
-                    key=key,
-                )
+            return transitions.claim(
+                entry=entry,
+                task_id=task_id,
+                owner=body.get("owner") or "",
+                lease_seconds=body.get("lease_seconds"),
+                runtime=body.get("runtime"),
+                key=key,
             )
 
-        return self.move(entry, run, task_id=task_id)
+        return self.move(entry, run, claimed, task_id=task_id)
 
 
 class Claims(AgentView):
@@ -353,8 +365,7 @@ class Claims(AgentView):
                 lease_seconds=body.get("lease_seconds"),
                 key=key,
             )
-            items = [rendered(granted(outcome)) for outcome in outcomes]
-            return claimed(items, recorded=bool(items))
+            return claims([{"status": 200, **claimed(outcome)} for outcome in outcomes])
 
         return respond(self._wait(entry, body["wait_seconds"], run))
 
@@ -366,7 +377,7 @@ class Claims(AgentView):
         worker = str(entry.session_id or entry.worker_id)
         with wakeups.waiting(agent_id=entry.principal.id, worker=worker) as ticket:
             if ticket is None:
-                return claimed([], retry_after_seconds=wakeups.BUSY_RETRY_SECONDS)
+                return claims([], retry_after_seconds=wakeups.BUSY_RETRY_SECONDS)
             while not ticket.ended:
                 # Looked at once more after the ticket is in place: no announcement falls between.
                 found = self._try(entry, run)
@@ -375,7 +386,7 @@ class Claims(AgentView):
                     return found
                 release_connection()
                 ticket.wait(min(left, wakeups.POLL_SECONDS))
-        return claimed([])
+        return claims([])
 
     def _try(self, entry: Entry, run: Callable[[], Answer]) -> Answer:
         return self.once_answer(run, gate=self.gate(entry))
@@ -413,7 +424,7 @@ class Heartbeat(AgentView):
             for outcome in outcomes
         )
         metrics.HEARTBEATS.labels(self.principal.name).inc(renewed)
-        return respond(results(merged(items, outcomes)))
+        return respond(results(merged(items, outcomes), dict))
 
 
 class CompleteJob(AgentView):
@@ -480,13 +491,32 @@ class AttemptView(AgentView):
     """A write of whoever holds a job, in the name of its attempt."""
 
     def write(
-        self, run: Callable[..., Outcome], task_id: str, body: dict[str, Any]
+        self,
+        run: Callable[..., Outcome],
+        task_id: str,
+        body: dict[str, Any],
+        render: Render = answers.moved,
+        *,
+        created: frozenset[str] = frozenset(),
     ) -> HttpResponse:
         """Make the move `run`, whose other arguments are the members of the body."""
         check_authority(body)
         entry = self.entry(body.pop("worker_id", None))
         said = body | {name: body.get(name) for name in AUTHORITY}
-        return self.move(entry, lambda: run(entry=entry, task_id=task_id, **said), task_id=task_id)
+        return self.move(
+            entry,
+            lambda: run(entry=entry, task_id=task_id, **said),
+            render,
+            task_id=task_id,
+            created=created,
+        )
+
+    def reflect(self, task_id: str, body: dict[str, Any]) -> HttpResponse:
+        """Append the reflection of a body."""
+        created = frozenset({"recorded"})
+        return self.write(
+            transitions.reflect, task_id, reflection(body), answers.reflected, created=created
+        )
 
 
 class FailJob(AttemptView):
@@ -546,8 +576,7 @@ class ReflectOnJob(AttemptView):
 
     def post(self, request: Request, task_id: str) -> HttpResponse:
         """Append a reflection; the server gives the number when there is none."""
-        body = reflection(self.read(shapes.ReflectionIn))
-        return self.write(transitions.reflect, task_id, body)
+        return self.reflect(task_id, self.read(shapes.ReflectionIn))
 
 
 class HermesReflections(AttemptView):
@@ -562,7 +591,7 @@ class HermesReflections(AttemptView):
     def post(self, request: Request) -> HttpResponse:
         """Append a reflection to the named task."""
         body = self.read(shapes.TaskReflectionIn)
-        return self.write(transitions.reflect, body.pop("task_id"), reflection(body))
+        return self.reflect(body.pop("task_id"), body)
 
 
 class Skills(WorkerView):
@@ -594,7 +623,7 @@ class Skills(WorkerView):
             min_confidence=number(asked, "min_confidence", 0, least=0, most=1),
             limit=int(number(asked, "limit", SKILLS_PAGE, least=1, most=skills.SKILLS_MAX)),
         )
-        return respond(Answer(200, {"skills": found}))
+        return respond(Answer(200, answers.skills(found)))
 
 
 class ExtractSkills(AgentView):
@@ -617,7 +646,7 @@ class ExtractSkills(AgentView):
         entry = self.entry(body.pop("worker_id", None))
 
         def run() -> Answer:
-            return Answer(200, skills.extract_skills(entry=entry, **body))
+            return Answer(200, answers.extracted(skills.extract_skills(entry=entry, **body)))
 
         return self.once(run, gate=self.gate(entry))
 
@@ -642,7 +671,8 @@ class SkillFeedback(AgentView):
         entry = self.entry(body.pop("worker_id", None))
 
         def run() -> Answer:
-            return Answer(200, skills.rate_skill(entry=entry, skill_id=skill_id, **body))
+            rated = skills.rate_skill(entry=entry, skill_id=skill_id, **body)
+            return Answer(200, answers.rated(rated))
 
         return self.once(run, gate=self.gate(entry))
 
@@ -681,8 +711,7 @@ class ControlJob(WorkerView):
                 reason=body["reason"],
                 expected_revision=body["expected_task_revision"],
             )
-            outcome.extra["result_code"] = "APPLIED"
-            return answer(outcome)
+            return answer(outcome, answers.controlled)
 
         return self.once(run)
 
@@ -697,8 +726,8 @@ def visible_jobs(principal: Principal) -> Any:
 def job_views(jobs: list[Job]) -> list[dict[str, Any]]:
     """Return the API shapes of a page of jobs, in its order."""
     pks = [job.pk for job in jobs]
-    views = queries.views_of(job_pks=pks) if pks else {}
-    return [views[pk] for pk in pks]
+    found = queries.read_jobs(job_pks=pks) if pks else {}
+    return [answers.job(found[pk]) for pk in pks]
 
 
 def event_views(events: list[AuditEvent]) -> list[dict[str, Any]]:
@@ -713,12 +742,10 @@ def event_views(events: list[AuditEvent]) -> list[dict[str, Any]]:
     ]
 
 
-def claimed(
-    items: list[dict[str, Any]], *, recorded: bool = False, retry_after_seconds: int | None = None
-) -> Answer:
-    """Return the answer of a claim of the next jobs."""
+def claims(items: list[dict[str, Any]], *, retry_after_seconds: int | None = None) -> Answer:
+    """Return the answer of a claim of the next jobs; kept under the key if there are any."""
     body = {"results": items, "retry_after_seconds": retry_after_seconds}
-    return Answer(200, body, recorded=recorded)
+    return Answer(200, body, recorded=bool(items))
 
 
 def merged(items: list[Any], outcomes: list[Any]) -> list[Any]:

@@ -112,7 +112,11 @@ def test_a_drain_ends_when_its_last_lease_is_gone(hermes, entry_of, make_job):
     [beat] = transitions.heartbeat(
         principal=hermes,
         beats=[
-            {"task_id": job.task_id, "attempt": 1, "fencing_token": held.extra["fencing_token"]}
+            {
+                "task_id": job.task_id,
+                "attempt": 1,
+                "fencing_token": held.grant.attempt.fencing_token,
+            }
         ],
     )
     assert beat["control"] == "drain"
@@ -141,7 +145,7 @@ def test_an_inhibit_stops_new_work_and_lets_the_running_go_on(hermes, openclaw, 
             {
                 "task_id": running.task_id,
                 "attempt": 1,
-                "fencing_token": held.extra["fencing_token"],
+                "fencing_token": held.grant.attempt.fencing_token,
                 "result": {},
                 "needs_review": False,
             }

@@ -44,7 +44,7 @@ class Worker:
             }
         entry = Entry(principal, "w", session)
         claimed = transitions.claim(entry=entry, task_id=job.task_id, owner="")
-        self.body = RESULT | {"attempt": 1, "fencing_token": claimed.extra["fencing_token"]}
+        self.body = RESULT | {"attempt": 1, "fencing_token": claimed.grant.attempt.fencing_token}
 
     def activate(self, boot_id):
         boot = Boot(cell_id="cell", boot_id=boot_id, protocol_version="1.0")

@@ -108,8 +108,8 @@ def refused(kind, principal, answer, job, held):
     """Try to complete; return the reasons of refusals."""
     item = {
         "task_id": job.task_id,
-        "attempt": held.extra["attempt"],
-        "fencing_token": held.extra["fencing_token"],
+        "attempt": held.grant.attempt.number,
+        "fencing_token": held.grant.attempt.fencing_token,
         "result": {},
         "needs_review": False,
     }
@@ -145,14 +145,14 @@ def test_a_new_epoch_refuses_the_old_one_until_the_agent_activates_again(hermes,
     assert again["rebound"] is True
     assert again["session_generation"] == 2
     job.refresh_from_db()
-    assert job.fencing_token == held.extra["fencing_token"]
+    assert job.fencing_token == held.grant.attempt.fencing_token
     [done] = transitions.complete(
         entry=entry(hermes, again),
         completions=[
             {
                 "task_id": job.task_id,
                 "attempt": 1,
-                "fencing_token": held.extra["fencing_token"],
+                "fencing_token": held.grant.attempt.fencing_token,
                 "result": {"ok": True},
                 "needs_review": False,
             }
@@ -274,7 +274,7 @@ def test_of_several_refusals_the_first_of_the_order_is_answered(hermes, make_job
     held = claim(hermes, old, job)
     start(hermes, "op-2", boot_id="boot-2")
     epochs.rotate(**BY)
-    held.extra["fencing_token"] += 5
+    held.grant.attempt.fencing_token += 5
     assert refused(SessionSuperseded, hermes, old, job, held) == ["SESSION_SUPERSEDED"]
 
     new = {**old, "session_id": start(hermes, "op-3", boot_id="boot-3")["session_id"]}
@@ -285,8 +285,8 @@ def beat(principal, answer, job, held, **over):
     session = entry(principal, answer)
     lease = {
         "task_id": job.task_id,
-        "attempt": held.extra["attempt"],
-        "fencing_token": held.extra["fencing_token"],
+        "attempt": held.grant.attempt.number,
+        "fencing_token": held.grant.attempt.fencing_token,
     }
     named = {"session_id": session.session_id, "epoch": session.epoch} | over
     return transitions.heartbeat(principal=principal, beats=[lease], **named)

@@ -159,9 +159,9 @@ class Cycle:
             claimed = transitions.claim_next(entry=self.entry, limit=50)
             completions = [
                 {
-                    "task_id": each.job["task_id"],
-                    "attempt": each.extra["attempt"],
-                    "fencing_token": each.extra["fencing_token"],
+                    "task_id": each.job.task_id,
+                    "attempt": each.grant.attempt.number,
+                    "fencing_token": each.grant.attempt.fencing_token,
                     "result": {"x": 1},
                 }
                 for each in claimed

@@ -21,6 +21,7 @@ from governance.relay import relay
 from governance.relay.models import StreamHold
 from jobs import transitions
 from jobs.models import Job, JobType, RetryExtension
+from jobs.operations import answers
 from jobs.transitions.sweeping import end_if_due
 from tests.benchmarks.console import lists
 from tests.jobs.governed import Governed, price_a_model, use_a_model
@@ -69,7 +70,7 @@ def claimed(hermes: Any, entry_of: Any) -> Callable[[Job], dict[str, Any]]:
         outcome = transitions.claim(
             entry=entry_of(hermes), task_id=job.task_id, owner="hermes", lease_seconds=900
         )
-        seen = outcome.as_dict()["job"] | outcome.extra
+        seen = answers.claimed(outcome)["job"]
         return {"attempt": seen["attempt"], "fencing_token": seen["fencing_token"]}
 
     return claim

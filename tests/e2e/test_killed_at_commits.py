@@ -271,8 +271,8 @@ def test_a_start_whose_web_process_died_around_its_commit_is_one_start(
     def prepare() -> tuple[Job, dict[str, Any], str]:
         job = make_job()
         governed.claim(job)
-        reservation = governed.route(job)["reservation"]["reservation_id"]
-        permit = governed.permit(job, reservation)["permit_id"]
+        reservation = governed.route(job).reservation.reservation_id
+        permit = str(governed.permit(job, reservation).permit_id)
         binding = governed.binding(job)
         body = {
             **vars(binding),
@@ -349,11 +349,11 @@ def test_an_upload_killed_around_its_commits_is_one_artifact_and_one_fact(
 
     def prepare() -> tuple[Job, str, dict[str, Any], str]:
         job = make_job()
-        told = governed.claim(job).extra
+        attempt = governed.claim(job).grant.attempt
         authority = {
             "task_id": job.task_id,
-            "attempt": told["attempt"],
-            "fencing_token": told["fencing_token"],
+            "attempt": attempt.number,
+            "fencing_token": attempt.fencing_token,
         }
         said = {"sha256": sha256, "size_bytes": len(content)}
         named = {"name": "spec.md", "media_type": "text/markdown"}

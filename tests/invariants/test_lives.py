@@ -139,7 +139,7 @@ class Lives(RuleBasedStateMachine):
             job, lambda: transitions.claim(entry=entry, task_id=job.task_id, owner="")
         )
         if isinstance(answer, transitions.Outcome) and answer.outcome == "claimed":
-            held = answer.extra["attempt"], answer.extra["fencing_token"]
+            held = answer.grant.attempt.number, answer.grant.attempt.fencing_token
             known = self.granted.setdefault(job.task_id, [])
             assert held not in known
             known.append(held)

@@ -17,7 +17,7 @@ from governance.core import digests
 from governance.money import catalogue
 from governance.money.pricing import RateSet
 from jobs import transitions
-from jobs.models import Execution, Job, JobType
+from jobs.models import Execution, Job, JobType, Permit
 from jobs.transitions import executions
 from jobs.transitions.executions import Binding
 
@@ -85,9 +85,9 @@ class Governed:
         )
         self.entry = replace(self.entry, epoch=UUID(str(answer["dispatcher_epoch"])))
 
-    def claim(self, job: Job) -> transitions.Outcome:
+    def claim(self, job: Job) -> transitions.ClaimOutcome:
         claimed = transitions.claim(entry=self.entry, task_id=job.task_id, owner="")
-        assert isinstance(claimed, transitions.Outcome)
+        assert isinstance(claimed, transitions.ClaimOutcome)
         return claimed
 
     def binding(self, job: Job) -> Binding:
@@ -119,37 +119,33 @@ class Governed:
             **asked,
         )
 
-    def permit(self, job: Job, reservation_id: str | None, **over: Any) -> dict[str, Any]:
+    def permit(self, job: Job, reservation_id: UUID | None, **over: Any) -> Permit:
         binding = self.binding(job)
         asked = {"mode": "mock", "expected_revision": job.revision} | over
         return executions.permit(
-            entry=self.entry,
-            binding=binding,
-            reservation_id=UUID(reservation_id) if reservation_id else None,
-            **asked,
-        )
+            entry=self.entry, binding=binding, reservation_id=reservation_id, **asked
+        ).permit
 
     def start(
-        self, job: Job, permit_id: str, *, binding: Binding | None = None, **over: Any
+        self, job: Job, permit_id: UUID, *, binding: Binding | None = None, **over: Any
     ) -> Any:
         asked = {
             "execution_digest": job.task.execution_digest,
             "runtime": job.attempts.get(number=job.attempt).runtime,
             "request_sha256": "ab" * 32,
         } | over
-        answer = executions.start(
+        return executions.start(
             entry=self.entry,
-            permit_id=UUID(permit_id),
+            permit_id=permit_id,
             binding=binding or self.binding(job),
             **asked,
         )
-        return answer[1] if isinstance(answer, tuple) else answer
 
     def begin(self, job: Job) -> Execution:
         """Claim, route, permit and start; return the execution, whose outcome is unknown."""
         self.claim(job)
-        reservation = self.route(job)["reservation"]["reservation_id"]
-        self.start(job, self.permit(job, reservation)["permit_id"])
+        reservation = self.route(job).reservation.reservation_id
+        self.start(job, self.permit(job, reservation).permit_id)
         return Execution.objects.get(job=job, attempt=job.attempt)
 
     def result(self, execution: Execution, outcome: str = "succeeded", **over: Any) -> Any:

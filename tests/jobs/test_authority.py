@@ -17,6 +17,7 @@ from agents.transitions import epochs, sessions
 from governance.core import clock, errors
 from governance.core.digests import canonical, sha256_hex
 from governance.core.models import AuditEvent
+from governance.money.ledger import Resolved
 from governance.money.models import Reservation
 from jobs import transitions
 from jobs.models import Execution, Job, Lease, Permit, Upload
@@ -131,7 +132,7 @@ def test_another_session_gets_no_permit_for_a_lease_that_it_does_not_hold(
 ) -> None:
     job = make_job()
     governed.claim(job)
-    reservation = governed.route(job)["reservation"]["reservation_id"]
+    reservation = governed.route(job).reservation.reservation_id
     other = Governed(hermes, cell="cell-2")
 
     with pytest.raises(errors.LeaseHeldByAnother):
@@ -145,11 +146,11 @@ def test_a_session_without_activation_starts_nothing(
 ) -> None:
     job = make_job()
     governed.claim(job)
-    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
+    permit = governed.permit(job, governed.route(job).reservation.reservation_id)
     governed.entry = nobody
 
     with pytest.raises(errors.SessionRequired):
-        governed.start(job, permit["permit_id"])
+        governed.start(job, permit.permit_id)
 
     assert not Execution.objects.exists()
 
@@ -236,7 +237,7 @@ def test_a_session_that_was_bound_to_a_new_epoch_gets_a_new_permit(
 ) -> None:
     job = make_job()
     governed.claim(job)
-    reservation = governed.route(job)["reservation"]["reservation_id"]
+    reservation = governed.route(job).reservation.reservation_id
     old = governed.permit(job, reservation)
     session = Session.objects.get(session_id=governed.entry.session_id)
     epochs.rotate(**TEST)
@@ -255,10 +256,10 @@ def test_a_session_that_was_bound_to_a_new_epoch_gets_a_new_permit(
 
     new = governed.permit(job, reservation)
 
-    assert Permit.objects.get(permit_id=old["permit_id"]).state == "revoked"
+    assert Permit.objects.get(permit_id=old.permit_id).state == "revoked"
     with pytest.raises(errors.SessionSuperseded):
-        governed.start(job, old["permit_id"])
-    assert governed.start(job, new["permit_id"])["state"] == "unknown"
+        governed.start(job, old.permit_id)
+    assert governed.start(job, new.permit_id).execution.state == "unknown"
 
 
 # --- Money and results ------------------------------------------------------------------------
@@ -279,7 +280,7 @@ def test_a_result_waits_for_the_later_calls_of_its_attempt(
     assert execution.state == "unknown"
     later = Reservation.objects.get(state="in_doubt")
     resolve(governed, job, later, end="settled")
-    assert governed.result(execution)[0] == 200
+    assert governed.result(execution).outcome == "recorded"
     assert not Reservation.objects.filter(state__in=Reservation.OPEN).exists()
 
 
@@ -316,7 +317,7 @@ def test_a_repeated_end_of_a_reservation_is_answered_after_the_attempt_is_over(
     governed.activate()
     assert end_if_due(task_id=job.task_id) == "superseded"
 
-    def again(**over: Any) -> dict[str, Any]:
+    def again(**over: Any) -> Resolved:
         said = {"end": "failed", "cost_basis": "none"} | over
         return executions.resolve_reservation(
             entry=governed.entry,
@@ -325,12 +326,12 @@ def test_a_repeated_end_of_a_reservation_is_answered_after_the_attempt_is_over(
             **said,
         )
 
-    assert again()["outcome"] == "already_recorded"
+    assert again().outcome == "already_recorded"
     with pytest.raises(errors.ModelReservationStateInvalid):
         again(error_code="OTHER")
 
 
-def resolve(governed: Governed, job: Job, reservation: Reservation, **how: Any) -> dict[str, Any]:
+def resolve(governed: Governed, job: Job, reservation: Reservation, **how: Any) -> Resolved:
     return executions.resolve_reservation(
         entry=governed.entry,
         binding=governed.binding(job),
@@ -345,15 +346,15 @@ def test_before_a_start_token_state_lease_and_permit_are_judged_in_this_order(
     """Each refusal is answered though all that come after it apply as well."""
     job = make_job()
     governed.claim(job)
-    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
+    permit = governed.permit(job, governed.route(job).reservation.reservation_id)
     now = clock.now()
     Permit.objects.update(state="revoked", ended_at=now)
     with pytest.raises(errors.PermitRevoked):
-        governed.start(job, permit["permit_id"])
+        governed.start(job, permit.permit_id)
 
     Lease.objects.update(granted_at=now - timedelta(hours=1), expires_at=now)
     with pytest.raises(errors.LeaseExpired):
-        governed.start(job, permit["permit_id"])
+        governed.start(job, permit.permit_id)
 
     binding = governed.binding(job)
     transitions.escalate(
@@ -364,30 +365,30 @@ def test_before_a_start_token_state_lease_and_permit_are_judged_in_this_order(
         reason="help",
     )
     with pytest.raises(errors.InvalidTransition) as caught:
-        governed.start(job, permit["permit_id"])
+        governed.start(job, permit.permit_id)
     assert caught.value.reason == "INVALID_TRANSITION"
 
     stale = replace(binding, fencing_token=binding.fencing_token + 1)
     with pytest.raises(errors.StaleFencingToken):
-        governed.start(job, permit["permit_id"], binding=stale)
+        governed.start(job, permit.permit_id, binding=stale)
 
     session = governed.entry
     governed.activate()
     governed.entry = session
     with pytest.raises(errors.SessionSuperseded):
-        governed.start(job, permit["permit_id"], binding=stale)
+        governed.start(job, permit.permit_id, binding=stale)
     assert not Execution.objects.exists()
 
 
 def test_a_refused_start_is_refused_again(governed: Governed, make_job: MakeJob) -> None:
     job = make_job()
     governed.claim(job)
-    reservation = governed.route(job)["reservation"]["reservation_id"]
+    reservation = governed.route(job).reservation.reservation_id
     live = transitions.authorize_live(agent="hermes", runtime="command", valid_seconds=60, **TEST)
     permit = governed.permit(job, reservation, mode="live")
     transitions.revoke_live(authorization_id=live.pk, **TEST)
 
-    answers = [governed.start(job, permit["permit_id"]) for _ in range(2)]
+    answers = [governed.start(job, permit.permit_id) for _ in range(2)]
 
     assert [type(answer) for answer in answers] == [errors.LiveExecutionNotAuthorized] * 2
     assert Execution.objects.get().state == "refused"
@@ -412,4 +413,4 @@ def test_what_happened_is_not_completed_without_the_output_that_its_task_require
         reconcile()
     job.refresh_from_db()
     assert (job.state, events(job)) == ("in_doubt", before)
-    assert reconcile(result={"found": True}).job["state"] == "completed"
+    assert reconcile(result={"found": True}).job.state == "completed"

@@ -34,7 +34,8 @@ from governance.core.errors import (
 )
 from jobs import transitions
 from jobs.models import Approval, Attempt, Job, Lease
-from jobs.transitions.claims import CLAIMABLE
+from jobs.operations import answers
+from jobs.transitions.claims import CLAIMABLE, Rework
 from tests.evidence import actions, facts, refused, untouched
 from tests.work import ANNA, Running, make_available, pass_time, trips
 
@@ -68,12 +69,13 @@ class TestAClaim:
         assert actions(job) == ["job.queued", "job.claimed"]
         assert facts(job)[-1] == (2, "dev.fencepost.job.claimed")
         assert answer.outcome == "claimed"
-        assert answer.extra["fencing_token"] == 1
-        assert answer.extra["execution_digest"] == job.task.execution_digest
-        assert answer.extra["envelope"] == job.task.envelope
-        assert answer.extra["lease"]["ttl_seconds"] == 900
-        assert answer.extra["lease"]["heartbeat_interval_seconds"] == 60
-        assert answer.job["claimed_by"] == "worker-1"
+        assert answer.grant.attempt.fencing_token == 1
+        told = answers.claimed(answer)
+        assert told["execution_digest"] == job.task.execution_digest
+        assert told["envelope"] == job.task.envelope
+        assert told["lease"]["ttl_seconds"] == 900
+        assert told["lease"]["heartbeat_interval_seconds"] == 60
+        assert told["job"]["claimed_by"] == "worker-1"
 
     def test_starts_the_attempts_own_deadline(self, make_job: Any, claim: Any) -> None:
         held = claim(make_job(attempt_timeout_seconds=120))
@@ -127,8 +129,8 @@ class TestAClaim:
 
         answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
 
-        assert (answer.extra["attempt"], answer.extra["fencing_token"]) == (2, 2)
-        assert answer.extra["previous_progress"] == {"page": 7}
+        assert (answer.grant.attempt.number, answer.grant.attempt.fencing_token) == (2, 2)
+        assert answer.grant.previous_progress == {"page": 7}
 
     def test_says_what_a_reviewer_wants_changed(self, delivered: Any, worker: Entry) -> None:
         job = delivered()
@@ -138,7 +140,7 @@ class TestAClaim:
 
         answer = transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
 
-        assert answer.extra["rework"] == {"reason": "Shorter.", "attempt": 1}
+        assert answer.grant.rework == Rework("Shorter.", 1)
 
 
 class TestAClaimOfARunningJob:
@@ -153,8 +155,8 @@ class TestAClaimOfARunningJob:
             second = transitions.claim(entry=entry, task_id=job.task_id, owner="hermes")
 
         assert second.outcome == "already_running"
-        assert second.extra["fencing_token"] == first.extra["fencing_token"]
-        assert second.extra["lease"]["expires_at"] == first.extra["lease"]["expires_at"]
+        assert second.grant.attempt.fencing_token == first.grant.attempt.fencing_token
+        assert second.grant.lease.expires_at == first.grant.lease.expires_at
 
     def test_by_the_same_worker_id_learns_that_it_runs_but_gets_no_token(
         self, running: Any, worker: Entry
@@ -164,7 +166,7 @@ class TestAClaimOfARunningJob:
         answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
 
         assert answer.outcome == "already_running"
-        assert "fencing_token" not in answer.extra
+        assert answer.grant is None
         assert actions(held.job) == ["job.queued", "job.claimed"]
 
     def test_by_another_worker_is_refused(self, running: Any, other_worker: Entry) -> None:
@@ -276,7 +278,7 @@ class TestAClaimIsRefused:
             answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
 
         assert answer.outcome == "already_completed"
-        assert answer.job["result"] == {"n": 1}
+        assert answer.record.last_attempt.result == {"n": 1}
 
 
 class TestAdmission:
@@ -456,7 +458,7 @@ class TestClaimNext:
         ]:
             make_job(task_id=task_id, priority=priority)
 
-        taken = [a.job["task_id"] for a in transitions.claim_next(entry=worker, limit=4)]
+        taken = [a.job.task_id for a in transitions.claim_next(entry=worker, limit=4)]
 
         assert taken == ["urgent", "high", "normal-1", "normal-2"]
         assert Lease.objects.count() == 4
@@ -464,11 +466,11 @@ class TestClaimNext:
     def test_gives_each_job_its_own_attempt_and_token(self, make_job: Any, worker: Entry) -> None:
         make_job(), make_job()
 
-        answers = transitions.claim_next(entry=worker, limit=10)
+        outcomes = transitions.claim_next(entry=worker, limit=10)
 
-        assert [a.extra["fencing_token"] for a in answers] == [1, 1]
-        assert [a.extra["envelope"]["payload"] for a in answers] == [
-            Job.objects.get(task_id=a.job["task_id"]).task.envelope["payload"] for a in answers
+        assert [a.grant.attempt.fencing_token for a in outcomes] == [1, 1]
+        assert [a.record.task.envelope["payload"] for a in outcomes] == [
+            Job.objects.get(task_id=a.job.task_id).task.envelope["payload"] for a in outcomes
         ]
 
     def test_is_empty_when_there_is_nothing_to_do(self, world: None, worker: Entry) -> None:
@@ -487,9 +489,9 @@ class TestClaimNext:
         make_job(task_type="content_prep")
         wanted = make_job(task_type="healthcheck")
 
-        answers = transitions.claim_next(entry=worker, limit=5, task_types=["healthcheck"])
+        outcomes = transitions.claim_next(entry=worker, limit=5, task_types=["healthcheck"])
 
-        assert [a.job["task_id"] for a in answers] == [wanted.task_id]
+        assert [a.job.task_id for a in outcomes] == [wanted.task_id]
 
     def test_puts_a_job_whose_approval_has_expired_back_on_hold(
         self, make_job: Any, worker: Entry
@@ -498,10 +500,10 @@ class TestClaimNext:
         transitions.approve(task_id=expired.task_id, **ANNA)
         pass_time(expired, "approval_valid_until")
 
-        answers = transitions.claim_next(entry=worker, limit=5)
+        outcomes = transitions.claim_next(entry=worker, limit=5)
 
         expired.refresh_from_db()
-        assert [a.job["task_id"] for a in answers] == [fine.task_id]
+        assert [a.job.task_id for a in outcomes] == [fine.task_id]
         assert (expired.state, expired.attempt) == ("held", 0)
         assert actions(expired)[-1] == "job.approval_expired"
 
@@ -513,9 +515,9 @@ class TestClaimNext:
             pass_time(job, "approval_valid_until")
             Job.objects.filter(pk=job.pk).update(available_at=job.created_at)
 
-        answers = transitions.claim_next(entry=worker, limit=2)
+        outcomes = transitions.claim_next(entry=worker, limit=2)
 
-        assert [a.job["task_id"] for a in answers] == [job.task_id for job in fine[:2]]
+        assert [a.job.task_id for a in outcomes] == [job.task_id for job in fine[:2]]
         states = Job.objects.filter(pk__in=[job.pk for job in expired]).values_list("state")
         assert list(states) == [("held",), ("held",)]
 
@@ -526,8 +528,8 @@ class TestClaimNext:
 
         [answer] = transitions.claim_next(entry=worker, limit=1)
 
-        assert answer.extra["previous_progress"] == {"page": 3}
-        assert answer.extra["rework"] == {"reason": "Again.", "attempt": 1}
+        assert answer.grant.previous_progress == {"page": 3}
+        assert answer.grant.rework == Rework("Again.", 1)
 
     def test_takes_no_more_than_four_round_trips_with_authentication(
         self, make_job: Any, hermes_token: str

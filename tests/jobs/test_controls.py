@@ -99,7 +99,7 @@ class TestPause:
 
         answer = transitions.resume(task_id=job.task_id, **ANNA)
 
-        assert (answer.outcome, answer.job["revision"]) == ("resumed", 3)
+        assert (answer.outcome, answer.job.revision) == ("resumed", 3)
         assert actions(job) == ["job.queued", "job.paused", "job.resumed"]
         assert len(transitions.claim_next(entry=worker, limit=1)) == 1
 

@@ -270,7 +270,7 @@ class TestTwoPersons:
         with refused(SelfApproval, job):
             transitions.approve(task_id=job.task_id, actor=actor, reason="Mine.")
 
-        assert transitions.approve(task_id=job.task_id, **BERT).job["state"] == "queued"
+        assert transitions.approve(task_id=job.task_id, **BERT).job.state == "queued"
 
     def test_who_asked_for_another_try_cannot_approve_it(
         self, high_risk: Any, agent_zero: Principal
@@ -290,7 +290,7 @@ class TestTwoPersons:
         assert job.state == "held"
         with refused(SelfApproval, job):
             transitions.approve(task_id=job.task_id, **ANNA)
-        assert transitions.approve(task_id=job.task_id, **BERT).job["state"] == "queued"
+        assert transitions.approve(task_id=job.task_id, **BERT).job.state == "queued"
 
     @pytest.mark.parametrize("asked", ["user:anna", "command:anna"])
     @pytest.mark.parametrize("approves", ["user:anna", "command:anna"])
@@ -308,7 +308,7 @@ class TestTwoPersons:
 
         answer = transitions.approve(task_id=job.task_id, actor="user:ops", reason="Not mine.")
 
-        assert (job.submitted_by, answer.job["state"]) == ("submitter:ops", "queued")
+        assert (job.submitted_by, answer.job.state) == ("submitter:ops", "queued")
 
     @pytest.mark.parametrize(
         "actor", ["submitter:ops", "user:anna", "command:anna", "user:bert", "command:bert"]
@@ -352,7 +352,7 @@ class TestAReview:
         answer = transitions.review(task_id=job.task_id, verdict="accepted", **ANNA)
 
         review = Review.objects.get(job=job)
-        assert (answer.job["state"], answer.job["result"]) == ("completed", {"n": 1})
+        assert (answer.job.state, answer.record.last_attempt.result) == ("completed", {"n": 1})
         assert (review.attempt, review.verdict, review.decided_by) == (1, "accepted", "user:anna")
         assert actions(job)[-1] == "job.accepted"
 
@@ -361,7 +361,7 @@ class TestAReview:
 
         answer = transitions.review(task_id=job.task_id, verdict="rejected", **ANNA)
 
-        assert answer.job["state"] == "failed"
+        assert answer.job.state == "failed"
         assert actions(job)[-1] == "job.review_rejected"
 
     def test_that_sends_back_queues_at_once_with_two_events(self, delivered: Any) -> None:
@@ -369,7 +369,7 @@ class TestAReview:
 
         answer = transitions.review(task_id=job.task_id, verdict="needs_rework", **ANNA)
 
-        assert answer.job["state"] == "queued"
+        assert answer.job.state == "queued"
         assert actions(job)[-2:] == ["job.sent_back", "job.requeued"]
 
     def test_that_sends_back_the_last_attempt_waits_for_an_extension(self, delivered: Any) -> None:
@@ -377,9 +377,9 @@ class TestAReview:
 
         answer = transitions.review(task_id=job.task_id, verdict="needs_rework", **ANNA)
 
-        assert answer.job["state"] == "needs_rework"
+        assert answer.job.state == "needs_rework"
         extended = transitions.extend(task_id=job.task_id, extra=1, **ANNA)
-        assert (extended.job["state"], extended.job["max_attempts"]) == ("queued", 2)
+        assert (extended.job.state, extended.job.max_attempts) == ("queued", 2)
         assert actions(job)[-3:] == ["job.sent_back", "job.extended", "job.requeued"]
 
     def test_knows_three_verdicts(self, delivered: Any) -> None:
@@ -396,7 +396,7 @@ class TestRework:
         answer = transitions.rework(task_id=job.task_id, **ANNA)
 
         job.refresh_from_db()
-        assert (answer.job["state"], job.finished_at) == ("queued", None)
+        assert (answer.job.state, job.finished_at) == ("queued", None)
         assert job.asked_again_by == "user:anna"
 
     def test_with_an_extension_does_both_in_one(self, failed: Any) -> None:
@@ -404,14 +404,14 @@ class TestRework:
 
         answer = transitions.rework(task_id=job.task_id, **ANNA, to_max=2)
 
-        assert (answer.job["state"], answer.job["max_attempts"]) == ("queued", 2)
+        assert (answer.job.state, answer.job.max_attempts) == ("queued", 2)
         assert actions(job)[-3:] == ["job.extended", "job.sent_back", "job.requeued"]
         assert RetryExtension.objects.filter(job=job).count() == 1
 
     def test_without_attempts_left_waits(self, failed: Any) -> None:
         job = failed(max_attempts=1)
 
-        assert transitions.rework(task_id=job.task_id, **ANNA).job["state"] == "needs_rework"
+        assert transitions.rework(task_id=job.task_id, **ANNA).job.state == "needs_rework"
 
     def test_of_an_escalated_job_closes_its_escalation(self, escalated: Any) -> None:
         job = escalated()
@@ -434,7 +434,7 @@ class TestRework:
         answer = transitions.review(task_id=job.task_id, verdict="needs_rework", **BERT)
 
         job.refresh_from_db()
-        assert (answer.job["state"], job.approval_valid_until) == ("held", None)
+        assert (answer.job.state, job.approval_valid_until) == ("held", None)
 
     def test_is_refused_while_an_execution_is_unresolved(self, escalated: Any) -> None:
         job = escalated()
@@ -461,7 +461,7 @@ class TestAnExtension:
         answer = transitions.extend(task_id=job.task_id, **ANNA, **asked)
 
         grant = RetryExtension.objects.get(job=job)
-        assert (answer.job["max_attempts"], answer.job["state"]) == (5, "queued")
+        assert (answer.job.max_attempts, answer.job.state) == (5, "queued")
         assert (grant.from_max, grant.to_max, grant.ceiling) == (3, 5, 10)
         assert (grant.granted_by, grant.reason) == (ANNA["actor"], ANNA["reason"])
         assert actions(job)[-1] == "job.extended"
@@ -502,7 +502,7 @@ class TestAnExtension:
         answer = transitions.extend(task_id=job.task_id, **ANNA, extra=1)
 
         job.refresh_from_db()
-        assert (answer.job["state"], job.approval_valid_until) == ("held", None)
+        assert (answer.job.state, job.approval_valid_until) == ("held", None)
         with refused(SelfApproval, job):
             transitions.approve(task_id=job.task_id, **ANNA)
 
@@ -545,7 +545,7 @@ class TestAnExtension:
         for _ in range(6):
             answer = fail(claim(job))
             pass_time(job, "available_at")
-        assert answer.job["state"] == "failed"
+        assert answer.job.state == "failed"
 
         transitions.rework(task_id=job.task_id, **ANNA)
         transitions.extend(task_id=job.task_id, **ANNA, to_max=7)
@@ -579,7 +579,7 @@ class TestAResolution:
         answer = transitions.resolve(task_id=job.task_id, resolution=resolution, **ANNA)
 
         escalation = Escalation.objects.get(job=job)
-        assert answer.job["state"] == state
+        assert answer.job.state == state
         assert (escalation.resolution, escalation.resolved_by) == (resolution, "user:anna")
         assert actions(job)[-1] == "job.escalation_resolved"
 
@@ -590,7 +590,7 @@ class TestAResolution:
 
         answer = transitions.resolve(task_id=job.task_id, resolution="requeue", **ANNA)
 
-        assert answer.job["state"] == "needs_rework"
+        assert answer.job.state == "needs_rework"
 
     @pytest.mark.parametrize("resolution", ["requeue", "complete"])
     def test_goes_nowhere_on_while_an_execution_is_unresolved(
@@ -611,7 +611,7 @@ class TestAResolution:
 
         answer = transitions.resolve(task_id=job.task_id, resolution=resolution, **ANNA)
 
-        assert answer.job["state"] == state
+        assert answer.job.state == state
 
     def test_knows_four_ways(self, escalated: Any) -> None:
         job = escalated()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 from django.db import DatabaseError, transaction
@@ -59,9 +59,9 @@ def test_an_execution_is_decided_reserved_started_and_settled(
     assert Permit.objects.get().state == "spent"
     assert Reservation.objects.get().state == "in_doubt"
 
-    status, told = governed.result(execution)
+    outcome = governed.result(execution)
 
-    assert (status, told["outcome"], told["result_code"]) == (200, "recorded", "APPLIED")
+    assert (outcome.outcome, outcome.as_evidence) == ("recorded", False)
     execution.refresh_from_db()
     assert execution.state == "succeeded"
     assert Reservation.objects.get().state == "settled"
@@ -96,7 +96,7 @@ def test_a_completion_waits_for_the_report_of_the_started_execution(
     governed.result(execution)
     [recorded] = transitions.complete(entry=governed.entry, completions=[done])
     assert isinstance(recorded, transitions.Outcome)
-    assert recorded.job["state"] == "completed"
+    assert recorded.job.state == "completed"
 
 
 @pytest.mark.parametrize("step", ["route", "permit", "start"])
@@ -106,7 +106,7 @@ def test_an_attempt_whose_lease_has_run_out_takes_no_further_step(
     job = make_job()
     governed.claim(job)
     if step != "route":
-        reservation = governed.route(job)["reservation"]["reservation_id"]
+        reservation = governed.route(job).reservation.reservation_id
     if step == "start":
         permit = governed.permit(job, reservation)
     # Nobody has swept yet: the attempt is the job's and its token the current one.
@@ -120,7 +120,7 @@ def test_an_attempt_whose_lease_has_run_out_takes_no_further_step(
         elif step == "permit":
             governed.permit(job, reservation)
         else:
-            governed.start(job, permit["permit_id"])
+            governed.start(job, permit.permit_id)
 
     assert events(job) == before
     assert Reservation.objects.count() == held
@@ -133,12 +133,13 @@ def test_the_same_start_again_gets_the_stored_receipt(
 ) -> None:
     job = make_job()
     governed.claim(job)
-    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
-    first = governed.start(job, permit["permit_id"])
+    permit = governed.permit(job, governed.route(job).reservation.reservation_id)
+    first = governed.start(job, permit.permit_id)
     before = events(job)
-    again = governed.start(job, permit["permit_id"])
-    first.pop("deadline_seconds"), again.pop("deadline_seconds")
-    assert again == first
+    again = governed.start(job, permit.permit_id)
+    assert (first.outcome, again.outcome) == ("started", "already_started")
+    assert again.execution.pk == Execution.objects.get(job=job).pk
+    assert again.execution.decided_at == first.execution.decided_at
     assert events(job) == before
 
 
@@ -147,10 +148,10 @@ def test_another_request_for_the_same_execution_is_a_conflict(
 ) -> None:
     job = make_job()
     governed.claim(job)
-    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
-    governed.start(job, permit["permit_id"])
+    permit = governed.permit(job, governed.route(job).reservation.reservation_id)
+    governed.start(job, permit.permit_id)
     with pytest.raises(errors.ExecutionConflict):
-        governed.start(job, permit["permit_id"], request_sha256="ef" * 32)
+        governed.start(job, permit.permit_id, request_sha256="ef" * 32)
     assert Execution.objects.count() == 1
 
 
@@ -160,7 +161,7 @@ def test_after_the_start_there_is_no_second_permit_for_the_attempt(
     # Of a type without a model: no reservation stands in the way of a second permit.
     job = make_job(task_type="healthcheck")
     governed.claim(job)
-    governed.start(job, governed.permit(job, None)["permit_id"])
+    governed.start(job, governed.permit(job, None).permit_id)
     before = events(job)
 
     with pytest.raises(errors.PermitSpent):
@@ -175,31 +176,31 @@ def test_a_permit_from_before_the_session_was_bound_anew_starts_nothing(
 ) -> None:
     job = make_job()
     governed.claim(job)
-    reservation = governed.route(job)["reservation"]["reservation_id"]
+    reservation = governed.route(job).reservation.reservation_id
     older = governed.permit(job, reservation)
     epochs.rotate(**TEST)
     governed.rebind()
 
     with pytest.raises(errors.SessionSuperseded):
-        governed.start(job, older["permit_id"])
+        governed.start(job, older.permit_id)
 
     assert Permit.objects.get().state == "issued"
     assert not Execution.objects.exists()
     newer = governed.permit(job, reservation)
-    assert newer["session_generation"] == older["session_generation"] + 1
-    governed.start(job, newer["permit_id"])
-    assert Permit.objects.get(permit_id=older["permit_id"]).state == "revoked"
-    assert Execution.objects.get().permit.permit_id == UUID(newer["permit_id"])
+    assert newer.session_generation == older.session_generation + 1
+    governed.start(job, newer.permit_id)
+    assert Permit.objects.get(permit_id=older.permit_id).state == "revoked"
+    assert Execution.objects.get().permit.permit_id == newer.permit_id
 
 
 def test_a_start_of_another_envelope_is_refused(governed: Governed, make_job: MakeJob) -> None:
     job = make_job()
     governed.claim(job)
-    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
+    permit = governed.permit(job, governed.route(job).reservation.reservation_id)
     before = events(job)
 
     with pytest.raises(errors.BindingMismatch):
-        governed.start(job, permit["permit_id"], execution_digest="ef" * 32)
+        governed.start(job, permit.permit_id, execution_digest="ef" * 32)
 
     assert events(job) == before
     assert Permit.objects.get().state == "issued"
@@ -211,25 +212,25 @@ def test_a_permit_whose_deadline_has_passed_cannot_start(
 ) -> None:
     job = make_job()
     governed.claim(job)
-    issued = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
-    permit = Permit.objects.get(permit_id=issued["permit_id"])
+    issued = governed.permit(job, governed.route(job).reservation.reservation_id)
+    permit = Permit.objects.get(permit_id=issued.permit_id)
     # The deadline is bound for good, so the test takes a permit that was made with a past one.
     Permit.objects.filter(pk=permit.pk).update(state="revoked", ended_at=permit.issued_at)
     permit.pk, permit.permit_id = None, uuid4()
     permit.deadline_at = permit.issued_at
     permit.save(force_insert=True)
     with pytest.raises(errors.PermitExpired):
-        governed.start(job, str(permit.permit_id))
+        governed.start(job, permit.permit_id)
     assert not Execution.objects.exists()
 
 
 def test_a_paused_job_starts_nothing(governed: Governed, make_job: MakeJob) -> None:
     job = make_job()
     governed.claim(job)
-    permit = governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
+    permit = governed.permit(job, governed.route(job).reservation.reservation_id)
     transitions.pause(task_id=job.task_id, **TEST)
     with pytest.raises(errors.ExecutionPaused):
-        governed.start(job, permit["permit_id"])
+        governed.start(job, permit.permit_id)
     assert not Execution.objects.exists()
 
 
@@ -238,12 +239,12 @@ def test_live_needs_a_recorded_authorization_at_permit_and_at_start(
 ) -> None:
     job = make_job()
     claimed = governed.claim(job)
-    reservation = governed.route(job)["reservation"]["reservation_id"]
+    reservation = governed.route(job).reservation.reservation_id
     with pytest.raises(errors.LiveExecutionNotAuthorized):
         governed.permit(job, reservation, mode="live")
     grant = LiveAuthorization.objects.create(
         agent_id=job.agent_id,
-        runtime=claimed.extra["runtime"],
+        runtime=claimed.grant.attempt.runtime,
         granted_by="user:gov",
         granted_at=job.created_at,
         reason="trial",
@@ -253,7 +254,7 @@ def test_live_needs_a_recorded_authorization_at_permit_and_at_start(
     grant.revoked_at = job.created_at
     grant.save()
 
-    refused = governed.start(job, permit["permit_id"])
+    refused = governed.start(job, permit.permit_id)
 
     assert isinstance(refused, errors.LiveExecutionNotAuthorized)
     execution = Execution.objects.get()
@@ -413,7 +414,7 @@ def test_an_attempt_that_ends_with_nothing_started_gives_up_its_authority(
 ) -> None:
     job = make_job()
     governed.claim(job)
-    governed.permit(job, governed.route(job)["reservation"]["reservation_id"])
+    governed.permit(job, governed.route(job).reservation.reservation_id)
     expire(job)
     assert job.state == "queued"
     assert Permit.objects.get().state == "revoked"
@@ -429,10 +430,10 @@ def test_a_late_result_is_evidence_and_never_state(governed: Governed, make_job:
     execution = governed.begin(job)
     expire(job)
 
-    status, told = governed.result(execution)
+    outcome = governed.result(execution)
 
-    assert (status, told["result_code"]) == (202, "ACCEPTED")
-    assert governed.result(execution)[1]["outcome"] == "already_recorded"
+    assert (outcome.outcome, outcome.as_evidence) == ("recorded", True)
+    assert governed.result(execution).outcome == "already_recorded"
     execution.refresh_from_db()
     job.refresh_from_db()
     assert (execution.state, job.state) == ("unknown", "in_doubt")
@@ -482,16 +483,16 @@ def test_a_late_result_changes_nothing_of_the_attempt_that_runs_now(
     )
     second = governed.begin(job)
 
-    status, told = governed.result(first)
+    outcome = governed.result(first)
 
-    assert (status, told["result_code"]) == (202, "ACCEPTED")
+    assert (outcome.outcome, outcome.as_evidence) == ("recorded", True)
     states = dict(Execution.objects.values_list("attempt", "state"))
     assert states == {1: "unknown", 2: "unknown"}
     money = Reservation.objects.order_by("attempt").values_list("state", flat=True)
     assert list(money) == ["failed", "in_doubt"]
     job.refresh_from_db()
     assert (job.state, job.unresolved_executions) == ("active", 1)
-    assert governed.result(second)[0] == 200
+    assert governed.result(second).outcome == "recorded"
 
 
 def test_another_result_is_refused_and_the_same_is_answered(
@@ -500,7 +501,7 @@ def test_another_result_is_refused_and_the_same_is_answered(
     job = make_job()
     execution = governed.begin(job)
     governed.result(execution)
-    assert governed.result(execution)[1]["outcome"] == "already_recorded"
+    assert governed.result(execution).outcome == "already_recorded"
     with pytest.raises(errors.ResultDigestConflict):
         governed.result(execution, result_sha256="00" * 32)
 
@@ -632,7 +633,7 @@ def test_story_5_attempt_seven_executes_and_settles(governed: Governed, six_fail
     }
     [outcome] = transitions.complete(entry=governed.entry, completions=[done])
     assert isinstance(outcome, transitions.Outcome)
-    assert outcome.job["state"] == "completed"
+    assert outcome.job.state == "completed"
     settled = Reservation.objects.get(external_request_id=execution.external_request_id)
     assert settled.state == "settled"
     assert not list(ledger.verify())
@@ -662,8 +663,8 @@ def test_story_7_the_failed_reservation_does_not_block_the_same_job(
     governed.claim(six_failed)
     first = governed.route(six_failed)
     again = governed.route(six_failed)
-    assert first["decision"] == "issued"
-    assert again == first
+    assert first.refusal is None
+    assert (again.replayed, again.event()) == (True, first.event())
     assert Job.objects.count() == 1
 
 

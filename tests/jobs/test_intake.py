@@ -16,6 +16,7 @@ from governance.core import clock
 from governance.core.errors import InvalidArgument, TaskContentMismatch
 from governance.core.models import AuditEvent, Fact
 from governance.evidence.envelopes import payload_of
+from jobs import wakeups
 from jobs.models import Job, JobType, Source, Task
 from jobs.transitions import Outcome, intake, job_types
 from tests.evidence import actions, facts, is_refusal, untouched
@@ -56,7 +57,7 @@ def test_a_task_becomes_a_queued_job_with_its_event_and_its_fact(take: Any) -> N
     answer = take(task_id="t-1")
 
     job = Job.objects.get(task_id="t-1")
-    assert (answer.outcome, answer.status, answer.job["state"]) == ("queued", 201, "queued")
+    assert (answer.outcome, answer.job.state) == ("queued", "queued")
     assert (job.attempt, job.fencing_token, job.revision, job.audit_seq) == (0, 0, 1, 1)
     assert actions(job) == ["job.queued"]
     assert facts(job) == [(1, "dev.fencepost.job.queued")]
@@ -65,7 +66,7 @@ def test_a_task_becomes_a_queued_job_with_its_event_and_its_fact(take: Any) -> N
 def test_a_task_that_needs_approval_is_held(take: Any) -> None:
     answer = take(task_id="t-1", execution_approval_required=True)
 
-    assert (answer.outcome, answer.job["state"]) == ("held", "held")
+    assert (answer.outcome, answer.job.state) == ("held", "held")
     assert actions(Job.objects.get()) == ["job.held"]
 
 
@@ -82,14 +83,14 @@ def test_a_task_that_needs_approval_is_held(take: Any) -> None:
     ],
 )
 def test_the_job_type_names_the_agent(take: Any, task_type: str, owner: str) -> None:
-    assert take(task_type=task_type).job["owner"] == owner
+    assert take(task_type=task_type).record.owner == owner
 
 
 def test_the_job_type_gives_what_the_envelope_leaves_out(take: Any) -> None:
     JobType.objects.filter(name="classification").update(max_attempts=5)
 
-    assert take().job["max_attempts"] == 5
-    assert take(max_attempts=2).job["max_attempts"] == 2
+    assert take().job.max_attempts == 5
+    assert take(max_attempts=2).job.max_attempts == 2
 
 
 def test_the_signed_envelope_binds_exactly_what_the_contract_lists(take: Any) -> None:
@@ -102,7 +103,7 @@ def test_the_signed_envelope_binds_exactly_what_the_contract_lists(take: Any) ->
         "review_required execution_approval_required rollback_required issued_at".split()
     )
     assert payload["inputs"] == {"letters": 3}
-    assert answer.job["execution_digest"] == task.execution_digest
+    assert answer.record.task.execution_digest == task.execution_digest
 
 
 def test_the_same_envelope_again_answers_the_existing_job(take: Any, submitter: Principal) -> None:
@@ -112,8 +113,8 @@ def test_the_same_envelope_again_answers_the_existing_job(take: Any, submitter: 
     with untouched(job):
         second = take(task_id="t-1")
 
-    assert (second.outcome, second.status) == ("already_queued", 200)
-    assert second.job["job_id"] == first.job["job_id"]
+    assert second.outcome == "already_queued"
+    assert second.job.job_id == first.job.job_id
 
 
 def test_the_time_of_the_submitter_is_not_part_of_the_content(take: Any) -> None:
@@ -281,8 +282,8 @@ class TestABatch:
         answers = intake(principal=submitter, envelopes=[late, bad, good])
 
         assert isinstance(answers[0], Outcome) and isinstance(answers[2], Outcome)
-        assert answers[0].job["task_id"] == late["task_id"]
-        assert answers[2].job["task_id"] == good["task_id"]
+        assert answers[0].job.task_id == late["task_id"]
+        assert answers[2].job.task_id == good["task_id"]
         assert is_refusal(answers[1], InvalidArgument)
         assert Job.objects.count() == 2
 
@@ -295,8 +296,8 @@ class TestABatch:
             principal=submitter, envelopes=[task, task, task | {"title": "Something else"}]
         )
 
-        assert (first.outcome, first.status) == ("queued", 201)
-        assert (second.outcome, second.status) == ("already_queued", 200)
+        assert first.outcome == "queued"
+        assert second.outcome == "already_queued"
         assert is_refusal(third, TaskContentMismatch)
         assert Job.objects.count() == 1
 
@@ -324,21 +325,24 @@ class TestABatch:
         with django_assert_max_num_queries(6):
             answers = intake(principal=submitter, envelopes=[envelope() for _ in range(500)])
 
-        assert {answer.status for answer in answers} == {201}
+        assert {answer.outcome for answer in answers} == {"queued"}
         assert Job.objects.count() == 500
         assert Fact.objects.count() == 500
 
     def test_tells_each_agent_once_that_work_has_come_and_only_after_the_commit(
-        self, submitter: Principal, django_capture_on_commit_callbacks: Any
+        self,
+        submitter: Principal,
+        django_capture_on_commit_callbacks: Any,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         told: list[int] = []
+        monkeypatch.setattr(wakeups, "announce", told.append)
         held = envelope(task_type="healthcheck", execution_approval_required=True)
 
         with django_capture_on_commit_callbacks(execute=True):
             intake(
                 principal=submitter,
                 envelopes=[envelope(), envelope(), held, envelope(source="rumour")],
-                announce=told.append,
             )
             assert told == []
 

@@ -25,6 +25,7 @@ from governance.core.errors import (
 )
 from jobs import transitions
 from jobs.models import Attempt, Escalation, Job, Lease
+from jobs.operations import answers
 from tests.evidence import actions, facts, is_refusal, refused, untouched
 from tests.work import ANNA, Running, expire_lease, make_available, pass_time, trips
 
@@ -44,10 +45,10 @@ class TestComplete:
 
         held.job.refresh_from_db()
         attempt = Attempt.objects.get(job=held.job)
-        assert (answer.outcome, answer.status) == ("recorded", 200)
-        assert (answer.job["state"], answer.job["result"]) == ("completed", {"n": 1})
-        assert answer.job["result_pointer"] == "s3://there/1"
-        assert answer.job["claimed_by"] is None
+        assert answer.outcome == "recorded"
+        assert (answer.job.state, answer.record.last_attempt.result) == ("completed", {"n": 1})
+        assert answer.record.last_attempt.result_pointer == "s3://there/1"
+        assert answers.job(answer.record)["claimed_by"] is None
         assert held.job.finished_at == attempt.ended_at
         assert (attempt.outcome, attempt.result) == ("completed", {"n": 1})
         assert not Lease.objects.filter(job=held.job).exists()
@@ -62,7 +63,7 @@ class TestComplete:
 
         answer = complete(worker, held, needs_review=by == "the worker")
 
-        assert answer.job["state"] == "review_required"
+        assert answer.job.state == "review_required"
         assert actions(held.job)[-1] == "job.delivered"
 
     def test_is_accepted_after_the_lease_has_run_out_while_the_token_is_current(
@@ -77,7 +78,7 @@ class TestComplete:
         held = running()
         transitions.pause(task_id=held.job.task_id, **ANNA)
 
-        assert complete(worker, held).job["state"] == "completed"
+        assert complete(worker, held).job.state == "completed"
 
     def test_needs_an_output_where_the_task_requires_one(self, running: Any, worker: Entry) -> None:
         held = running(output_required=True)
@@ -159,7 +160,7 @@ class TestARepeatedWrite:
             again = fail(held)
 
         assert again.outcome == "already_recorded"
-        assert again.job["attempt"] == 2
+        assert again.job.attempt == 2
 
     def test_of_a_failure_with_other_content_is_refused_after_a_new_claim(
         self, running: Any, claim: Any, fail: Any
@@ -413,7 +414,7 @@ class TestFail:
         held.job.refresh_from_db()
         attempt = Attempt.objects.get(job=held.job)
         wait = held.job.available_at - attempt.ended_at
-        assert (answer.job["state"], held.job.attempt) == ("queued", 1)
+        assert (answer.job.state, held.job.attempt) == ("queued", 1)
         assert timedelta(seconds=50) <= wait <= timedelta(seconds=100)
         assert (attempt.outcome, attempt.retryable, attempt.progress) == (
             "failed",
@@ -428,12 +429,12 @@ class TestFail:
 
         answer = fail(held, retryable=False)
 
-        assert (answer.job["state"], answer.job["error_code"]) == ("failed", "BROKE")
+        assert (answer.job.state, answer.record.last_attempt.error_code) == ("failed", "BROKE")
 
     def test_on_the_last_attempt_fails_the_job(self, running: Any, fail: Any) -> None:
         held = running(max_attempts=1)
 
-        assert fail(held).job["state"] == "failed"
+        assert fail(held).job.state == "failed"
 
     def test_with_an_unknown_execution_leaves_the_job_in_doubt(
         self, running: Any, fail: Any
@@ -441,7 +442,7 @@ class TestFail:
         held = running()
         Job.objects.filter(pk=held.job.pk).update(unresolved_executions=1)
 
-        assert fail(held, retryable=False).job["state"] == "in_doubt"
+        assert fail(held, retryable=False).job.state == "in_doubt"
 
     def test_of_a_paused_job_queues_it_paused(self, running: Any, fail: Any) -> None:
         held = running()
@@ -449,7 +450,7 @@ class TestFail:
 
         answer = fail(held)
 
-        assert (answer.job["state"], answer.job["paused"]) == ("queued", True)
+        assert (answer.job.state, answer.job.paused) == ("queued", True)
 
     def test_uses_up_exactly_the_attempts_that_there_are(
         self, make_job: Any, claim: Any, fail: Any
@@ -457,7 +458,7 @@ class TestFail:
         job = make_job(max_attempts=3)
         states = []
         for _ in range(3):
-            states.append(fail(claim(job)).job["state"])
+            states.append(fail(claim(job)).job.state)
             pass_time(job, "available_at")
 
         job.refresh_from_db()
@@ -487,7 +488,7 @@ class TestEscalate:
         )
 
         escalation = Escalation.objects.get(job=held.job)
-        assert answer.job["state"] == "escalated"
+        assert answer.job.state == "escalated"
         assert (escalation.raised_by, escalation.notify_to) == ("agent:hermes", "anna")
         assert escalation.resolved_at is None
         assert Attempt.objects.get(job=held.job).outcome == "escalated"
@@ -502,7 +503,7 @@ class TestEscalate:
 
         answer = transitions.escalate(entry=worker, **held.binding, reason="Help.")
 
-        assert answer.job["state"] == "escalated"
+        assert answer.job.state == "escalated"
 
 
 class TestABatch:
@@ -521,10 +522,10 @@ class TestABatch:
             ],
         )
 
-        assert answers[0].job["task_id"] == third.job.task_id
+        assert answers[0].job.task_id == third.job.task_id
         assert is_refusal(answers[1], NotFound)
         assert is_refusal(answers[2], InvalidArgument)
-        assert answers[3].job["task_id"] == first.job.task_id
+        assert answers[3].job.task_id == first.job.task_id
         second.job.refresh_from_db()
         assert second.job.state == "active"
         assert Lease.objects.count() == 1
@@ -566,7 +567,7 @@ class TestABatch:
         claimed = transitions.claim_next(entry=worker, limit=50)
         said = [
             {
-                "task_id": answer.job["task_id"],
+                "task_id": answer.job.task_id,
                 "attempt": 1,
                 "fencing_token": 1,
                 "result": {"n": number},

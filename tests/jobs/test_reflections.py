@@ -34,8 +34,8 @@ def test_numbers_are_given_in_order_from_one(running: Any, worker: Entry) -> Non
 
     answers = [reflect(worker, held, what_failed=str(n)) for n in range(3)]
 
-    assert [answer.extra["sequence_number"] for answer in answers] == [1, 2, 3]
-    assert {answer.status for answer in answers} == {201}
+    assert [answer.sequence_number for answer in answers] == [1, 2, 3]
+    assert {answer.outcome for answer in answers} == {"recorded"}
     assert actions(held.job)[-3:] == ["job.reflected"] * 3
     first = Reflection.objects.get(number=1)
     assert (first.what_worked, first.tool_sequence) == (
@@ -53,7 +53,7 @@ def test_the_same_number_with_the_same_content_is_already_recorded(
     with untouched(held.job):
         again = reflect(worker, held, 1)
 
-    assert (again.outcome, again.status) == ("already_recorded", 200)
+    assert again.outcome == "already_recorded"
 
 
 def test_the_same_number_with_other_content_is_refused(running: Any, worker: Entry) -> None:
@@ -70,7 +70,7 @@ def test_a_number_that_is_not_given_follows_the_highest(running: Any, worker: En
     held = running()
     reflect(worker, held, 5)
 
-    assert reflect(worker, held, what_failed="x").extra["sequence_number"] == 6
+    assert reflect(worker, held, what_failed="x").sequence_number == 6
 
 
 def test_a_repetition_is_recognised_after_the_job_has_moved_on(

@@ -32,7 +32,7 @@ def test_after_a_restore_no_old_token_is_worth_anything(hermes, entry_of, make_j
     running.refresh_from_db()
     waiting.refresh_from_db()
     assert running.state == "queued"
-    assert running.fencing_token == claimed.extra["fencing_token"] + 1 + TOKEN_JUMP
+    assert running.fencing_token == claimed.grant.attempt.fencing_token + 1 + TOKEN_JUMP
     assert waiting.fencing_token == TOKEN_JUMP
     [refusal] = transitions.complete(
         entry=entry_of(hermes),
@@ -40,7 +40,7 @@ def test_after_a_restore_no_old_token_is_worth_anything(hermes, entry_of, make_j
             {
                 "task_id": running.task_id,
                 "attempt": 1,
-                "fencing_token": claimed.extra["fencing_token"],
+                "fencing_token": claimed.grant.attempt.fencing_token,
                 "result": {},
                 "needs_review": False,
             }
@@ -55,7 +55,7 @@ def test_tokens_go_on_from_where_they_jumped_to(hermes, entry_of, make_job):
     job = make_job()
     restore(**BY)
     claimed = transitions.claim(entry=entry_of(hermes), task_id=job.task_id, owner="")
-    assert claimed.extra["fencing_token"] == TOKEN_JUMP + 1
+    assert claimed.grant.attempt.fencing_token == TOKEN_JUMP + 1
 
 
 def test_a_job_that_is_over_for_good_keeps_its_token(hermes, make_job):

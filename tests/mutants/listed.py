@@ -285,9 +285,8 @@ MUTANTS = (
     Mutant(
         "result of an ended attempt",
         EXECUTIONS,
-        "    if locked.job.fencing_token != fencing_token or locked.job.attempt != attempt:\n"
-        "        return 202,",
-        "    if False:\n        return 202,",
+        "    if not current or locked.job.state != State.ACTIVE:\n",
+        "    if locked.job.state != State.ACTIVE:\n",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
@@ -343,14 +342,14 @@ MUTANTS = (
     Mutant(
         "digest of a repeated task",
         "jobs/transitions/intake.py",
-        'if row["content_sha256"] != sha or row["submitted_by"] != principal.text:',
+        "if record.task.content_sha256 != sha or record.job.submitted_by != principal.text:",
         "if False:",
         ("tests/jobs/test_intake.py",),
     ),
     Mutant(
         "digest of a repeated fact",
         "jobs/transitions/facts.py",
-        "if fact.content_sha256 != stated.content_sha256:",
+        "if receipt.content_sha256 != stated.content_sha256:",
         "if False:",
         ("tests/jobs/test_facts.py",),
     ),

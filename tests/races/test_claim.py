@@ -61,7 +61,7 @@ def test_two_claims_of_the_next_job_never_wait_for_each_other(
 
     def next_of(entry: Entry) -> Callable[[], Any]:
         return lambda: [
-            answer.job["task_id"] for answer in transitions.claim_next(entry=entry, limit=1)
+            answer.job.task_id for answer in transitions.claim_next(entry=entry, limit=1)
         ]
 
     def next_and_one_more(entry: Entry) -> list[list[str]]:
@@ -171,7 +171,7 @@ class TestADecisionBetweenSnapshotAndLock:
             monkeypatch, elsewhere, waits, worker, job, claims.CLAIMABLE
         )
 
-        assert answer.job["max_attempts"] == 4
+        assert answer.job.max_attempts == 4
         assert actions(job) == ["job.queued", "job.extended", "job.claimed"]
 
     def test_control_a_job_that_is_read_again_by_its_key_is_the_old_one(

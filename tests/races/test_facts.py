@@ -13,15 +13,16 @@ from governance.core.digests import canonical, sha256_hex
 from governance.core.errors import FactDigestConflict
 from governance.core.models import Fact
 from jobs.transitions import facts
+from jobs.transitions.facts import Receipt
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 CALLERS = 8
 
 
-def at_once(entry: Entry, contents: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[Any]]:
+def at_once(entry: Entry, contents: list[dict[str, Any]]) -> tuple[list[Receipt], list[Any]]:
     """State contents under one id on as many connections; return receipts and refusals."""
-    receipts: list[dict[str, Any]] = []
+    receipts: list[Receipt] = []
     refusals: list[Any] = []
     go = threading.Barrier(len(contents))
 
@@ -47,7 +48,7 @@ def at_once(entry: Entry, contents: list[dict[str, Any]]) -> tuple[list[dict[str
 def test_the_same_fact_at_once_has_one_receipt(worker: Entry) -> None:
     receipts, refusals = at_once(worker, [{"n": 1}] * CALLERS)
     assert (len(receipts), refusals) == (CALLERS, [])
-    assert len({receipt["receipt_id"] for receipt in receipts}) == 1
+    assert len({receipt.receipt_id for receipt in receipts}) == 1
     assert Fact.objects.count() == 1
 
 

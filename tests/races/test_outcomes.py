@@ -222,7 +222,7 @@ def test_reflections_of_many_writers_are_numbered_without_gap_or_collision(
     def write(word: int) -> int:
         try:
             answer = reflect_of(worker, held, f"word {word}")()
-            return int(answer.extra["sequence_number"])
+            return int(answer.sequence_number)
         finally:
             connections.close_all()
 

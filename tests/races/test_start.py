@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.db import IntegrityError
@@ -23,27 +24,27 @@ MakeJob = Callable[..., Job]
 
 
 @pytest.fixture
-def permitted(governed: Governed, make_job: MakeJob) -> tuple[Job, str]:
+def permitted(governed: Governed, make_job: MakeJob) -> tuple[Job, UUID]:
     """A claimed job with a reservation, and the permit to start its execution."""
     job = make_job()
     governed.claim(job)
-    reservation = governed.route(job)["reservation"]["reservation_id"]
-    return job, governed.permit(job, reservation)["permit_id"]
+    reservation = governed.route(job).reservation.reservation_id
+    return job, governed.permit(job, reservation).permit_id
 
 
-def start_of(governed: Governed, job: Job, permit_id: str, **over: Any) -> Callable[[], Any]:
+def start_of(governed: Governed, job: Job, permit_id: UUID, **over: Any) -> Callable[[], Any]:
     return lambda: governed.start(Job.objects.get(pk=job.pk), permit_id, **over)
 
 
 def test_a_start_that_meets_itself_is_issued_once(
-    race: Any, governed: Governed, permitted: tuple[Job, str]
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
     job, permit_id = permitted
 
     first, second = race(start_of(governed, job, permit_id), start_of(governed, job, permit_id))
 
-    assert first["decision"] == second["decision"] == "issued"
-    assert first["decided_at"] == second["decided_at"]
+    assert (first.outcome, second.outcome) == ("started", "already_started")
+    assert first.execution.decided_at == second.execution.decided_at
     assert Execution.objects.count() == 1
     assert actions(job).count("execution.started") == 1
     job.refresh_from_db()
@@ -51,7 +52,7 @@ def test_a_start_that_meets_itself_is_issued_once(
 
 
 def test_of_two_different_starts_one_is_a_conflict(
-    race: Any, governed: Governed, permitted: tuple[Job, str]
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
     job, permit_id = permitted
 
@@ -60,14 +61,14 @@ def test_of_two_different_starts_one_is_a_conflict(
         start_of(governed, job, permit_id, request_sha256="ef" * 32),
     )
 
-    assert first["decision"] == "issued"
+    assert first.outcome == "started"
     assert type(second) is ExecutionConflict
     assert Execution.objects.get().request_sha256 == "ab" * 32
 
 
 @pytest.mark.usefixtures("no_job_locks")
 def test_control_without_the_lock_a_repeated_start_does_not_find_its_receipt(
-    race: Any, governed: Governed, permitted: tuple[Job, str]
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
     job, permit_id = permitted
 
@@ -77,7 +78,7 @@ def test_control_without_the_lock_a_repeated_start_does_not_find_its_receipt(
 
 
 def test_a_start_that_meets_a_stop_is_fenced(
-    race: Any, governed: Governed, permitted: tuple[Job, str]
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
     job, permit_id = permitted
     start = governed.binding(job)
@@ -87,7 +88,7 @@ def test_a_start_that_meets_a_stop_is_fenced(
 
     stopped, begun = race(lambda: transitions.stop(task_id=job.task_id, **TEST), begin)
 
-    assert stopped.job["state"] == "stopped"
+    assert stopped.job.state == "stopped"
     assert type(begun) is StaleFencingToken
     assert not Execution.objects.exists()
     assert Permit.objects.get().state == "revoked"
@@ -95,7 +96,7 @@ def test_a_start_that_meets_a_stop_is_fenced(
 
 
 def test_a_stop_that_meets_a_start_leaves_the_execution_to_be_reconciled(
-    race: Any, governed: Governed, permitted: tuple[Job, str]
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
     job, permit_id = permitted
 
@@ -105,14 +106,14 @@ def test_a_stop_that_meets_a_start_leaves_the_execution_to_be_reconciled(
     )
 
     job.refresh_from_db()
-    assert begun["decision"] == "issued"
-    assert stopped.job["state"] == "stopped"
+    assert begun.outcome == "started"
+    assert stopped.job.state == "stopped"
     assert job.unresolved_executions == 1
     assert Reservation.objects.get().state == "in_doubt"
 
 
 def test_a_result_that_meets_the_sweep_is_evidence(
-    race: Any, governed: Governed, permitted: tuple[Job, str]
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
     job, permit_id = permitted
     governed.start(job, permit_id)
@@ -124,14 +125,14 @@ def test_a_result_that_meets_the_sweep_is_evidence(
     )
 
     assert swept == "lease_expired"
-    assert told[0] == 202
+    assert told.as_evidence
     job.refresh_from_db()
     assert job.state == "in_doubt"
     assert not Resolution.objects.exists()
 
 
 def test_a_sweep_that_meets_a_result_finds_nothing_unknown(
-    race: Any, governed: Governed, permitted: tuple[Job, str]
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
     job, permit_id = permitted
     governed.start(job, permit_id)
@@ -142,7 +143,7 @@ def test_a_sweep_that_meets_a_result_finds_nothing_unknown(
         lambda: governed.result(execution), lambda: transitions.end_if_due(task_id=job.task_id)
     )
 
-    assert told[0] == 200
+    assert not told.as_evidence
     job.refresh_from_db()
     assert (swept, job.unresolved_executions) in ((None, 0), ("lease_expired", 0))
     assert Resolution.objects.get().ended_as == "settled"
@@ -150,7 +151,7 @@ def test_a_sweep_that_meets_a_result_finds_nothing_unknown(
 
 @pytest.mark.usefixtures("no_job_locks")
 def test_control_without_the_lock_the_sweep_acts_on_what_it_read_before(
-    race: Any, governed: Governed, permitted: tuple[Job, str]
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
     job, permit_id = permitted
     governed.start(job, permit_id)

@@ -195,11 +195,11 @@ def say(act: Callable[..., Any], **named: Any) -> None:
 
 def finish_what_waits(entry: Entry) -> None:
     for answer in transitions.claim_next(entry=entry, limit=100):
-        number, token = answer.extra["attempt"], answer.extra["fencing_token"]
+        number, token = answer.grant.attempt.number, answer.grant.attempt.fencing_token
         result = {"by": entry.worker_id, "attempt": number, "token": token}
         [done] = transitions.complete(
             entry=entry,
-            completions=[{"task_id": answer.job["task_id"], "attempt": number,
+            completions=[{"task_id": answer.job.task_id, "attempt": number,
                           "fencing_token": token, "result": result}],
         )  # fmt: skip
         assert not isinstance(done, DomainError)

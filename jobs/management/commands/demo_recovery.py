@@ -207,7 +207,7 @@ class _Worker:
         """Claim, decide and reserve, get a permit, start."""
         transitions.claim(entry=self.entry, task_id=job.task_id, owner="")
         binding = self._binding(job)
-        decided = executions.route(
+        routed = executions.route(
             entry=self.entry,
             binding=binding,
             route_request_id=digests.route_request_id(
@@ -216,19 +216,19 @@ class _Worker:
             estimated_input_tokens=1000,
             max_output_tokens=500,
         )
-        if not isinstance(decided, dict):
-            raise CommandError(f"No model: {decided}")
+        if routed.reservation is None:
+            raise CommandError(f"No model: {routed.refusal}")
         job.refresh_from_db()
-        permit = executions.permit(
+        issued = executions.permit(
             entry=self.entry,
             binding=binding,
-            reservation_id=UUID(decided["reservation"]["reservation_id"]),
+            reservation_id=routed.reservation.reservation_id,
             mode="mock",
             expected_revision=job.revision,
         )
         executions.start(
             entry=self.entry,
-            permit_id=UUID(permit["permit_id"]),
+            permit_id=issued.permit.permit_id,
             binding=binding,
             execution_digest=job.task.execution_digest,
             runtime=self._runtime(job),

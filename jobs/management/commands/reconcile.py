@@ -43,4 +43,4 @@ class Command(ActingCommand):
             result_pointer=result_pointer,
             **said,
         )
-        return {"outcome": outcome.outcome, "state": outcome.job["state"]}
+        return {"outcome": outcome.outcome, "state": outcome.job.state}

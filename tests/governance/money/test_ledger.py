@@ -74,20 +74,24 @@ def test_the_first_allowed_model_is_issued_and_its_upper_bound_held():
     assert routed.reservation.state == "held"
     assert routed.reservation.amount == LARGE_CALL
     assert counters() == [(LARGE_CALL, 0)]
-    assert routed.as_dict() == {
-        "decision": "issued",
-        "decision_id": str(routed.decision.decision_id),
-        "reason": None,
-        "provider": "local",
-        "model": "large",
-        "price_version": routed.decision.price.version,
-        "position": 1,
-        "policy_id": routed.decision.policy_id,
-        "reservation": {
-            "reservation_id": str(routed.reservation.reservation_id),
-            "state": "held",
-            "amount": "0.03",
-            "currency": "USD",
+    assert routed.event() == {
+        "action": "route.issued",
+        "after": {
+            "route_request_id": routed.decision.route_request_id,
+            "decision": "issued",
+            "decision_id": str(routed.decision.decision_id),
+            "reason": None,
+            "provider": "local",
+            "model": "large",
+            "price_version": routed.decision.price.version,
+            "position": 1,
+            "policy_id": routed.decision.policy_id,
+            "reservation": {
+                "reservation_id": str(routed.reservation.reservation_id),
+                "state": "held",
+                "amount": "0.03",
+                "currency": "USD",
+            },
         },
     }
     assert_books_agree()
@@ -152,7 +156,7 @@ def test_a_refusal_is_a_stored_decision_and_is_given_again():
     cap("1")
     again = ledger.reserve(request=request())
 
-    assert first.as_dict() == again.as_dict()
+    assert first.event() == again.event()
     assert again.replayed
     assert again.decision.reason == "BUDGET_EXHAUSTED"
     assert RouteDecision.objects.count() == 1
@@ -236,7 +240,7 @@ def test_without_a_policy_nothing_is_allowed():
     routed = ledger.reserve(request=request())
 
     assert isinstance(routed.refusal, ModelNotAllowed)
-    assert routed.as_dict()["reservation"] is None
+    assert routed.event()["after"]["reservation"] is None
 
 
 def test_an_empty_policy_allows_nothing():
@@ -324,7 +328,7 @@ def test_the_same_request_is_answered_with_the_stored_decision():
     again = ledger.reserve(request=request(fencing_token=99))
 
     assert again.replayed
-    assert again.as_dict() == first.as_dict()
+    assert again.event() == first.event()
     assert counters() == [(LARGE_CALL, 0)]
 
 
@@ -437,16 +441,20 @@ def test_settling_moves_what_was_held_to_what_was_spent():
         actor=ACTOR,
     )
 
-    assert ended.as_dict() == {
-        "outcome": "recorded",
-        "state": "settled",
-        "actual": "0.007",
-        "overrun": False,
-        "usage_missing": False,
+    assert ended.outcome == "recorded"
+    assert ended.event() == {
+        "action": "reservation.settled",
+        "after": {
+            "state": "settled",
+            "actual": "0.007",
+            "overrun": False,
+            "usage_missing": False,
+            "reservation_id": str(routed.reservation.reservation_id),
+            "cost_basis": "usage",
+        },
     }
     assert counters() == [(0, Decimal("0.007"))] * 2
     assert Reservation.objects.get().state == "settled"
-    assert ended.event()["action"] == "reservation.settled"
     assert_books_agree()
 
 

@@ -25,6 +25,7 @@ from governance.core.characters import unseen
 from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Approval, Job, RetryExtension
+from jobs.operations import answers
 from tests import console
 from tests.console import token_in
 from tests.work import ANNA, pass_time
@@ -86,7 +87,7 @@ def claim(job: Job, agent: Principal, entry: Entry) -> dict[str, Any]:
     outcome = transitions.claim(
         entry=entry, task_id=job.task_id, owner=agent.name, lease_seconds=900
     )
-    return outcome.as_dict()["job"] | outcome.extra
+    return answers.claimed(outcome)["job"]
 
 
 def act_url(name: str, *keys: str) -> str:
