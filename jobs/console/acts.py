@@ -12,7 +12,7 @@ from governance.console.acts import TRISTATE, YES_OR_NO, Act, add_act, meant
 from governance.console.wording import stamp
 from jobs import transitions
 from jobs.models import Execution, Job, LiveAuthorization
-from jobs.transitions import claims, job_types
+from jobs.transitions import claims, job_types, preconditions
 
 State = Job.State
 MODEL = "jobs.job"
@@ -102,7 +102,7 @@ def in_states(*states: str, unpaused: bool | None = None) -> Fits:
 def _by_another(job: Job, actor: str) -> str:
     if job.state != State.HELD:
         return f"it is {job.get_state_display().lower()}"
-    if transitions.decisions.asked_for(job, actor=actor):
+    if preconditions.asked_for(job, actor=actor):
         return "you asked for it yourself"
     return ""
 
@@ -124,7 +124,7 @@ def _resolved(fits: Fits) -> Fits:
 def _extendable(job: Job, actor: str) -> str:
     if job.state == State.FAILED:
         return "it failed: send it back for rework, with the extension"
-    return in_states(*transitions.decisions.EXTENDABLE)(job, actor)
+    return in_states(*preconditions.EXTENDABLE)(job, actor)
 
 
 def _run(move: Callable[..., transitions.Outcome], **fixed: Any) -> Callable[..., str]:

@@ -28,7 +28,7 @@ from governance.console.pages import ChainedPage, PlainPage
 from governance.console.payloads import shown
 from governance.console.registry import now_of
 from governance.console.wording import said
-from jobs import objects, transitions
+from jobs import objects
 from jobs.console import job_page
 from jobs.models import (
     Attempt,
@@ -44,6 +44,7 @@ from jobs.models import (
     Source,
     Upload,
 )
+from jobs.transitions import preconditions
 
 PAYLOAD_PERMISSION = "agents.view_payloads"
 #: How audit subjects and fact streams name a job, by its job id.
@@ -172,7 +173,7 @@ class JobAdmin(OperatorAdmin):
 
     def _choices(self, request: HttpRequest, job: Job) -> dict[str, Any]:
         """Return what the user may do to the job, and whether it is they who may not approve it."""
-        asked = transitions.decisions.asked_for(job, actor=acts.actor_of(request.user))
+        asked = preconditions.asked_for(job, actor=acts.actor_of(request.user))
         may = request.user.has_perm("agents.approve_execution")
         return {
             "decisions": self.decisions(request, job),

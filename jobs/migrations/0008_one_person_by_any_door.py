@@ -2,7 +2,7 @@ from django.db import migrations
 
 ONE_PERSON = """
 -- Who acts, without the door: user:anna at the console is command:anna at a shell. The transitions
--- hold the same list (jobs.transitions.decisions.PERSONS).
+-- hold the same list (jobs.transitions.preconditions.PERSONS).
 CREATE FUNCTION jobs_person(actor text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT nullif(regexp_replace(actor, '^(user|command):', ''), '')
 $$;

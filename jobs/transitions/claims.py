@@ -24,7 +24,8 @@ from governance.core.errors import (
 )
 from jobs.models import Attempt, Lease
 from jobs.queries import instant
-from jobs.transitions.decisions import approval_expired, end_approval
+from jobs.transitions.decisions import end_approval
+from jobs.transitions.preconditions import approval_expired
 from jobs.transitions.work import (
     JOIN_TASK,
     SELECT_JOBS,
@@ -145,7 +146,7 @@ def claim(
         return _already_running(work, locked, caller, runtime)
     _check_claimable(work, locked)
     check_admission(caller)
-    if approval_expired(work, locked):
+    if approval_expired(locked.job, at=work.now):
         end_approval(work, locked, actor=caller.actor, reason=EXPIRED_BEFORE_CLAIM)
         work.save()
         return ApprovalRequired("The approval has expired; the job is held again.")
@@ -208,7 +209,7 @@ def _meet(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
     for row in rows:
         locked = from_row(row)
         work.locked[locked.job.task_id] = locked
-        if approval_expired(work, locked):
+        if approval_expired(locked.job, at=work.now):
             end_approval(work, locked, actor=work.worker.actor, reason=EXPIRED_BEFORE_CLAIM)
         else:
             fit.append(locked)

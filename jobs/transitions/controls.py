@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from governance.core.errors import InvalidTransition
 from governance.core.reasons import required
 from jobs.models import Attempt
 from jobs.transitions.decisions import locked_at
+from jobs.transitions.preconditions import pausable, resumable, stoppable
 from jobs.transitions.work import Outcome, State
 
 
@@ -22,10 +22,8 @@ def stop(*, task_id: str, actor: str, reason: str, expected_revision: int | None
     """
     reason = required(reason)
     work, locked = locked_at(task_id, expected_revision)
-    if locked.job.state in locked.job.FINISHED:
-        raise InvalidTransition(
-            f"The job is {locked.job.state} already.", current={"state": locked.job.state}
-        )
+    if fault := stoppable(locked.job):
+        raise fault
     if locked.job.state == State.ACTIVE:
         work.end_attempt(locked, Attempt.Outcome.STOPPED)
         locked.job.fencing_token += 1
@@ -63,14 +61,10 @@ def _flag(
 ) -> Outcome:
     reason = required(reason)
     work, locked = locked_at(task_id, expected_revision)
-    job = locked.job
-    if job.state in job.FINISHED or job.paused == paused:
-        raise InvalidTransition(
-            f"The job is {job.state}{' and paused' if job.paused else ''}.",
-            current={"state": job.state, "paused": job.paused},
-        )
-    job.paused = paused
-    job.revision += 1
+    if fault := pausable(locked.job) if paused else resumable(locked.job):
+        raise fault
+    locked.job.paused = paused
+    locked.job.revision += 1
     done = "paused" if paused else "resumed"
     work.note(locked, action=f"job.{done}", actor=actor, reason=reason)
     work.save()

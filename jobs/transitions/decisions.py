@@ -6,25 +6,27 @@ from datetime import timedelta
 
 from django.db import transaction
 
-from governance.core.errors import (
-    InvalidArgument,
-    InvalidTransition,
-    OutcomeUnknown,
-    RetryCeilingReached,
-    RevisionMismatch,
-    SelfApproval,
-)
+from governance.core.errors import InvalidArgument, RetryCeilingReached
 from governance.core.reasons import required
-from jobs.models import Approval, Escalation, Job, RetryExtension, Review
+from jobs.models import Approval, Escalation, RetryExtension, Review
+from jobs.transitions.preconditions import (
+    approvable,
+    approval_expired,
+    asks_anew,
+    extendable,
+    need_revision,
+    rejectable,
+    resolvable,
+    reviewable,
+    reworkable,
+    withdrawable,
+)
 from jobs.transitions.work import LockedJob, Outcome, State, Work, lock
 
-#: Who a person is, whichever door they came by: `user:anna` at the console, `command:anna` at a
-#: shell. The function `jobs_person` of the database holds the same list.
-PERSONS = ("user", "command")
-EXTENDABLE = frozenset(
-    {State.HELD, State.QUEUED, State.ACTIVE, State.REVIEW_REQUIRED, State.NEEDS_REWORK,
-     State.ESCALATED}
-)  # fmt: skip
+#: How an escalation may end a job, and in which state. `requeue` leads where the job's attempts
+#: and its risk let it go.
+ENDINGS = {"complete": State.COMPLETED, "fail": State.FAILED, "stop": State.STOPPED}
+RESOLUTIONS = ("requeue", *ENDINGS)
 
 
 @transaction.atomic
@@ -47,8 +49,8 @@ def approve(
     """
     reason = required(reason)
     work, locked = locked_at(task_id, expected_revision)
-    _need_state(locked, {State.HELD})
-    _refuse_self(locked, actor)
+    if fault := approvable(locked.job, actor=actor):
+        raise fault
     seconds = valid_seconds or locked.type.approval_valid_seconds
     until = work.now + timedelta(seconds=seconds)
     work.add(
@@ -85,7 +87,8 @@ def reject(
     """Reject a held job: it is stopped for good."""
     reason = required(reason)
     work, locked = locked_at(task_id, expected_revision)
-    _need_state(locked, {State.HELD})
+    if fault := rejectable(locked.job):
+        raise fault
     work.add(_decision(work, locked, Approval.Decision.REJECTED, actor, reason))
     work.move(locked, State.STOPPED, action="job.rejected", actor=actor, reason=reason)
     return _done(work, locked, "rejected")
@@ -98,9 +101,8 @@ def withdraw_approval(
     """Take back the approval of a job that waits in the queue: it is held again."""
     reason = required(reason)
     work, locked = locked_at(task_id, expected_revision)
-    _need_state(locked, {State.QUEUED})
-    if not locked.job.execution_approval_required:
-        raise InvalidTransition("The job has no approval to withdraw.")
+    if fault := withdrawable(locked.job):
+        raise fault
     work.add(_decision(work, locked, Approval.Decision.WITHDRAWN, actor, reason))
     locked.job.approval_valid_until = None
     work.move(locked, State.HELD, action="job.approval_withdrawn", actor=actor, reason=reason)
@@ -122,10 +124,11 @@ def review(
     second audit event; else it waits for a retry extension.
     """
     reason = required(reason)
-    work, locked = locked_at(task_id, expected_revision)
-    _need_state(locked, {State.REVIEW_REQUIRED})
     if verdict not in Review.Verdict.values:
         raise InvalidArgument(f"verdict is one of {', '.join(Review.Verdict.values)}.")
+    work, locked = locked_at(task_id, expected_revision)
+    if fault := reviewable(locked.job, verdict=verdict):
+        raise fault
     _add_review(work, locked, verdict, actor, reason)
     if verdict == Review.Verdict.ACCEPTED:
         work.move(locked, State.COMPLETED, action="job.accepted", actor=actor, reason=reason)
@@ -154,8 +157,8 @@ def rework(
     """
     reason = required(reason)
     work, locked = locked_at(task_id, expected_revision)
-    _need_state(locked, {State.FAILED, State.REVIEW_REQUIRED, State.ESCALATED})
-    _need_resolved(locked)
+    if fault := reworkable(locked.job):
+        raise fault
     if extra is not None or to_max is not None:
         _extend(work, locked, actor=actor, reason=reason, extra=extra, to_max=to_max)
     if locked.job.state == State.ESCALATED:
@@ -187,13 +190,8 @@ def extend(
     """
     reason = required(reason)
     work, locked = locked_at(task_id, expected_revision)
-    _need_resolved(locked)
-    if locked.job.state == State.FAILED:
-        raise InvalidTransition(
-            "A failed job is extended by sending it back: needs rework, with the extension.",
-            current={"state": locked.job.state},
-        )
-    _need_state(locked, EXTENDABLE)
+    if fault := extendable(locked.job):
+        raise fault
     _extend(work, locked, actor=actor, reason=reason, extra=extra, to_max=to_max)
     if locked.job.state == State.NEEDS_REWORK:
         _requeue(work, locked, actor, reason)
@@ -214,13 +212,11 @@ def resolve(
     :raises OutcomeUnknown: requeue or complete while an execution is unresolved.
     """
     reason = required(reason)
+    if resolution not in RESOLUTIONS:
+        raise InvalidArgument(f"resolution is one of {', '.join(RESOLUTIONS)}.")
     work, locked = locked_at(task_id, expected_revision)
-    _need_state(locked, {State.ESCALATED})
-    known = {"requeue", "complete", "fail", "stop"}
-    if resolution not in known:
-        raise InvalidArgument(f"resolution is one of {', '.join(sorted(known))}.")
-    if resolution in {"requeue", "complete"}:
-        _need_resolved(locked)
+    if fault := resolvable(locked.job, resolution=resolution):
+        raise fault
     Escalation.objects.filter(job_id=locked.job.pk, resolved_at=None).update(
         resolution=resolution, resolved_at=work.now, resolved_by=actor, resolve_reason=reason
     )
@@ -234,9 +230,12 @@ def resolve(
                 reason=reason,
             )  # fmt: skip
     else:
-        target = {"complete": State.COMPLETED, "fail": State.FAILED, "stop": State.STOPPED}
         work.move(
-            locked, target[resolution], action="job.escalation_resolved", actor=actor, reason=reason
+            locked,
+            ENDINGS[resolution],
+            action="job.escalation_resolved",
+            actor=actor,
+            reason=reason,
         )
     return _done(work, locked, "resolved")
 
@@ -253,46 +252,9 @@ def locked_at(task_id: str, expected_revision: int | None) -> tuple[Work, Locked
     return work, locked
 
 
-def need_revision(locked: LockedJob, expected: int | None) -> None:
-    """Refuse when the job has moved on since the caller looked.
-
-    :raises RevisionMismatch: with the current revision and state.
-    """
-    if expected is not None and expected != locked.job.revision:
-        raise RevisionMismatch(current={"revision": locked.job.revision, "state": locked.job.state})
-
-
 def _done(work: Work, locked: LockedJob, outcome: str) -> Outcome:
     work.save()
     return Outcome(outcome, locked)
-
-
-def _need_state(locked: LockedJob, allowed: frozenset[str] | set[str]) -> None:
-    if locked.job.state not in allowed:
-        raise InvalidTransition(
-            f"The job is {locked.job.state}; this needs {' or '.join(sorted(allowed))}.",
-            current={"state": locked.job.state, "revision": locked.job.revision},
-        )
-
-
-def _need_resolved(locked: LockedJob) -> None:
-    if locked.job.unresolved_executions:
-        raise OutcomeUnknown(
-            "An execution of the job is unresolved; reconcile it first.",
-            current={"unresolved_executions": locked.job.unresolved_executions},
-        )
-
-
-def person(actor: str) -> str:
-    """Return who acts, without the door: the same for `user:anna`, `command:anna` and `anna`."""
-    door, _, name = actor.partition(":")
-    return name if door in PERSONS else actor
-
-
-def asked_for(job: Job, *, actor: str) -> bool:
-    """Whether the actor is who submitted the job, answers for its submitter, or asked again."""
-    asked = {person(name) for name in (job.submitted_by, job.requested_by, job.asked_again_by)}
-    return person(actor) in asked
 
 
 def end_approval(work: Work, locked: LockedJob, *, actor: str, reason: str) -> None:
@@ -308,12 +270,6 @@ def end_approval(work: Work, locked: LockedJob, *, actor: str, reason: str) -> N
     )
 
 
-def approval_expired(work: Work, locked: LockedJob) -> bool:
-    """Whether the job needs an approval and has none that holds now."""
-    until = locked.job.approval_valid_until
-    return locked.job.execution_approval_required and (until is None or until <= work.now)
-
-
 def _note_expiry(work: Work, locked: LockedJob, *, actor: str, reason: str) -> None:
     """Write that the approval has run out, where there was one."""
     if locked.job.approval_valid_until is None:
@@ -322,11 +278,6 @@ def _note_expiry(work: Work, locked: LockedJob, *, actor: str, reason: str) -> N
     expired.valid_until = locked.job.approval_valid_until
     work.add(expired)
     locked.job.approval_valid_until = None
-
-
-def _refuse_self(locked: LockedJob, actor: str) -> None:
-    if asked_for(locked.job, actor=actor):
-        raise SelfApproval()
 
 
 def _decision(work: Work, locked: LockedJob, decision: str, actor: str, reason: str) -> Approval:
@@ -355,7 +306,6 @@ def _add_review(work: Work, locked: LockedJob, verdict: str, actor: str, reason:
 
 def _send_back(work: Work, locked: LockedJob, actor: str, reason: str) -> None:
     """Move to `needs_rework`, and on to the queue when attempts are left: two events."""
-    _need_resolved(locked)
     locked.job.asked_again_by = actor
     work.move(locked, State.NEEDS_REWORK, action="job.sent_back", actor=actor, reason=reason)
     if locked.job.attempts_left > 0:
@@ -368,12 +318,12 @@ def _requeue(
     """Queue the job again; one of high risk is held, for it needs a new approval."""
     job = locked.job
     job.available_at = work.now
-    if approval_expired(work, locked):
+    if approval_expired(job, at=work.now):
         _note_expiry(
             work, locked, actor=actor, reason="The approval had expired when the job was sent back."
         )
         work.move(locked, State.HELD, action=action, actor=actor, reason=reason)
-    elif job.risk_tier == "high":
+    elif asks_anew(job):
         job.approval_valid_until = None
         work.move(locked, State.HELD, action=action, actor=actor, reason=reason)
     else:
@@ -414,12 +364,12 @@ def _extend(
     )
     before, job.max_attempts = job.max_attempts, target
     job.revision += 1
-    if job.risk_tier == "high":
+    if asks_anew(job):
         job.asked_again_by = actor
-    if job.risk_tier == "high" and job.state == State.ACTIVE and not approval_expired(work, locked):
+    if asks_anew(job) and job.state == State.ACTIVE and not approval_expired(job, at=work.now):
         # The running attempt goes on; the next one finds the approval ended.
         job.approval_valid_until = work.now
-    if job.risk_tier == "high" and job.state == State.QUEUED:
+    if asks_anew(job) and job.state == State.QUEUED:
         job.approval_valid_until = None
         work.move(locked, State.HELD, action="job.held", actor=actor, reason=reason)
     work.note(

@@ -48,8 +48,14 @@ from jobs.models import (
     Permit,
     Reconciliation,
 )
-from jobs.transitions.decisions import need_revision
-from jobs.transitions.guards import check_token, need_active, need_lease, need_session
+from jobs.transitions.preconditions import (
+    check_token,
+    need_active,
+    need_lease,
+    need_revision,
+    need_session,
+    reconcilable,
+)
 from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock
 
 #: A permit is short: it is asked for when the worker is about to act.
@@ -428,7 +434,9 @@ def reconcile(
     execution = Execution.objects.select_for_update(no_key=True).get(
         external_request_id=external_request_id
     )
-    _check_reconcilable(locked, execution)
+    reconciled = execution.reconciliations.exclude(verdict="undetermined").exists()
+    if fault := reconcilable(execution, job=locked.job, reconciled=reconciled):
+        raise fault
     work.add(
         Reconciliation(
             execution=execution,
@@ -615,17 +623,6 @@ def _good_permit(work: Work, locked: LockedJob, permit_id: UUID, binding: Bindin
         raise ExecutionPaused()
     _check_reservation(locked, binding, found.reservation_id)
     return found
-
-
-def _check_reconcilable(locked: LockedJob, execution: Execution) -> None:
-    if execution.state != Execution.State.UNKNOWN:
-        raise InvalidTransition(
-            f"The execution is {execution.state}.", current={"state": execution.state}
-        )
-    if execution.reconciliations.exclude(verdict="undetermined").exists():
-        raise InvalidTransition("The execution is reconciled already.")
-    if locked.job.state == State.ACTIVE and locked.job.attempt == execution.attempt:
-        raise InvalidTransition("The attempt is still running; its worker may report the result.")
 
 
 # --- Effects ----------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from governance.core import audit, clock, outbox, sql
 from governance.core.digests import canonical, sha256_hex
 from governance.core.errors import ChecksumMismatch, FactDigestConflict, FieldFault, InvalidArgument
 from governance.core.models import Fact, PrunedFact
-from jobs.transitions.guards import check_token
+from jobs.transitions.preconditions import check_token
 from jobs.transitions.work import LockedJob, Work, lock
 
 #: Class of the advisory locks on (principal, fact id): the same fact twice is judged in turn.

@@ -9,7 +9,7 @@ from agents.entry import Entry
 from governance.core import sql
 from governance.core.errors import DomainError, InvalidArgument, OutcomeConflict, OutcomeUnknown
 from jobs.models import Attempt, Escalation
-from jobs.transitions.guards import check_token, implied_attempt, need_active
+from jobs.transitions.preconditions import check_token, implied_attempt, need_active
 from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock, retry_at
 
 #: Outcomes that a worker reported itself; the others were decided over its head.

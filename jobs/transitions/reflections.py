@@ -9,7 +9,7 @@ from agents.entry import Entry
 from governance.core import sql
 from governance.core.errors import ReflectionConflict
 from jobs.models import Reflection
-from jobs.transitions.guards import check_token, implied_attempt
+from jobs.transitions.preconditions import check_token, implied_attempt
 from jobs.transitions.work import Outcome, digest, lock
 
 FIELDS = (

@@ -18,8 +18,9 @@ from agents.transitions.admission import end_drains
 from governance.core import clock, sql
 from governance.core.idempotency import RETRIED_STATES
 from jobs.models import Attempt
-from jobs.transitions.decisions import approval_expired, end_approval
+from jobs.transitions.decisions import end_approval
 from jobs.transitions.outcomes import after_lost_attempt
+from jobs.transitions.preconditions import approval_expired
 from jobs.transitions.work import LockedJob, State, Work, lock
 
 log = structlog.get_logger(__name__)
@@ -219,7 +220,7 @@ def end_if_due(*, task_id: str) -> str | None:
             actor=ACTOR,
             reason="The job was not started in time.",
         )
-    elif job.state == State.QUEUED and approval_expired(work, locked):
+    elif job.state == State.QUEUED and approval_expired(job, at=work.now):
         ended = "approval"
         end_approval(
             work,

@@ -24,7 +24,7 @@ from governance.core.errors import (
 from jobs import objects
 from jobs.models import Upload
 from jobs.objects import OBJECT_BYTES_MAX, Grant, Stored
-from jobs.transitions.guards import check_token, need_active, need_lease, need_session
+from jobs.transitions.preconditions import check_token, need_active, need_lease, need_session
 from jobs.transitions.work import LockedJob, Work, lock
 
 #: Of one attempt, stored or still open; a grant that ran out unused makes room again.

@@ -105,7 +105,7 @@ END_ESCALATIONS = (
 )
 
 
-#: What claims write; nothing that guards a table looks for it.
+#: What claims write; no trigger of a table looks for it.
 HOT = frozenset({Attempt, Lease})
 
 
@@ -330,14 +330,14 @@ class Work:
         self._announce()
 
     def save(self) -> None:
-        """Write everything in one round trip, in the order that the guards of the tables need."""
+        """Write everything in one round trip, in the order that the triggers of the tables need."""
         if self._disarmed:
             self._end_authority()
         statements = list(self._statements)
         by_model: dict[type, list[Any]] = {}
         for row in self._fresh:
             by_model.setdefault(type(row), []).append(row)
-        # Their guards look for the rows that explain a move, which so come first.
+        # Their triggers look for the rows that explain a move, which so come first.
         statements += [sql.insert(by_model.pop(kind)) for kind in list(by_model) if kind not in HOT]
         moving = [sql.insert(rows) for rows in by_model.values()]
         if self._dropped:

@@ -19,7 +19,7 @@ OUTCOMES, EXECUTIONS = "jobs/transitions/outcomes.py", "jobs/transitions/executi
 CLAIMS, WORK, DECISIONS = (
     f"jobs/transitions/{name}.py" for name in ("claims", "work", "decisions")
 )
-GUARDS = "jobs/transitions/guards.py"
+PRECONDITIONS = "jobs/transitions/preconditions.py"
 LEASES, SWEEPING = "jobs/transitions/leases.py", "jobs/transitions/sweeping.py"
 ENTRY, SESSIONS = "agents/entry.py", "agents/transitions/sessions.py"
 RESERVATIONS, ROUTES = "governance/money/reservations.py", "governance/money/routes.py"
@@ -28,21 +28,21 @@ MUTANTS = (
     # --- the token, and who may act at all
     Mutant(
         "token",
-        GUARDS,
+        PRECONDITIONS,
         "if token != locked.job.fencing_token or number != locked.job.attempt:",
         "if False:",
         ("tests/jobs/test_outcomes.py", "tests/jobs/test_executions.py"),
     ),
     Mutant(
         "attempt of a fenced session",
-        GUARDS,
+        PRECONDITIONS,
         'if session.state != "current":',
         "if False:",
         ("tests/jobs/test_authority.py",),
     ),
     Mutant(
         "attempt of an older epoch",
-        GUARDS,
+        PRECONDITIONS,
         "if session.dispatcher_epoch != caller.dispatcher_epoch:",
         "if False:",
         ("tests/jobs/test_authority.py",),
@@ -99,14 +99,14 @@ MUTANTS = (
     # --- the lease
     Mutant(
         "lease",
-        GUARDS,
+        PRECONDITIONS,
         "if locked.lease is None or locked.lease.expires_at <= work.now:",
         "if locked.lease is None:",
         ("tests/jobs/test_executions.py", "tests/jobs/test_uploads.py"),
     ),
     Mutant(
         "holder of the lease",
-        GUARDS,
+        PRECONDITIONS,
         "if work.worker.activated and locked.lease.session_id != work.worker.session_pk:",
         "if False:",
         ("tests/jobs/test_executions.py", "tests/jobs/test_authority.py"),
@@ -177,8 +177,8 @@ MUTANTS = (
     ),
     Mutant(
         "end of the approval",
-        DECISIONS,
-        "return locked.job.execution_approval_required and (until is None or until <= work.now)",
+        PRECONDITIONS,
+        "return job.execution_approval_required and (until is None or until <= at)",
         "return False",
         ("tests/jobs/test_claims.py",),
     ),
@@ -305,15 +305,15 @@ MUTANTS = (
     ),
     Mutant(
         "second verdict",
-        EXECUTIONS,
-        'if execution.reconciliations.exclude(verdict="undetermined").exists():',
-        "if False:",
+        PRECONDITIONS,
+        "    if reconciled:\n",
+        "    if False:\n",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "verdict over a running attempt",
-        EXECUTIONS,
-        "if locked.job.state == State.ACTIVE and locked.job.attempt == execution.attempt:",
+        PRECONDITIONS,
+        "if job.state == State.ACTIVE and job.attempt == execution.attempt:",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
@@ -362,7 +362,7 @@ MUTANTS = (
     ),
     Mutant(
         "revision that was seen",
-        DECISIONS,
+        PRECONDITIONS,
         "if expected is not None and expected != locked.job.revision:",
         "if False:",
         ("tests/jobs/test_decisions.py", "tests/jobs/test_controls.py"),
@@ -377,9 +377,9 @@ MUTANTS = (
     ),
     Mutant(
         "two persons",
-        DECISIONS,
-        "    if asked_for(locked.job, actor=actor):\n        raise SelfApproval()",
-        "    pass",
+        PRECONDITIONS,
+        "return SelfApproval() if asked_for(job, actor=actor) else None",
+        "return None",
         ("tests/jobs/test_decisions.py",),
     ),
     Mutant(
@@ -405,9 +405,9 @@ MUTANTS = (
     ),
     Mutant(
         "no rework over an unknown execution",
-        DECISIONS,
-        "    if locked.job.unresolved_executions:\n        raise OutcomeUnknown",
-        "    if False:\n        raise OutcomeUnknown",
+        PRECONDITIONS,
+        "    if not job.unresolved_executions:\n        return None\n",
+        "    if True:\n        return None\n",
         ("tests/jobs/test_executions.py", "tests/jobs/test_decisions.py"),
     ),
     # --- money
