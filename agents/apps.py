@@ -6,7 +6,7 @@ class AgentsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from agents import console  # noqa: F401 - its pages register themselves
+        from agents import console, triggers  # noqa: F401 - pages and triggers register themselves
         from agents.metrics import gauges
         from governance.web import metrics
 

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError
 
-from governance.web import public
+from governance.core import schema
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "testserver"}
 
@@ -68,10 +68,30 @@ def every_trigger_is_in_force(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
 ) -> list[CheckMessage]:
     try:
-        missing = public.missing_triggers() if databases else set()
+        missing = schema.missing_triggers() if databases else set()
     except DatabaseError:
         return []  # readiness tells it; a check is not the place
     return [
         Error(f"The trigger {name} is missing or disabled.", id="governance.E003")
         for name in sorted(missing)
+    ]
+
+
+@register(Tags.database)
+def no_app_stopped_within_replaced_migrations(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    try:
+        stopped = schema.half_replaced() if databases else {}
+    except DatabaseError:
+        return []
+    return [
+        Error(
+            f"The database stopped at {app}.{last}, within migrations of the first release that "
+            "are one now.",
+            hint="Let the code of version 0.1.0 migrate it to its end (its own `manage.py "
+            "migrate`), then migrate with this one.",
+            id="governance.E005",
+        )
+        for app, last in sorted(stopped.items())
     ]

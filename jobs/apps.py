@@ -8,7 +8,7 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from agents import workload
         from governance.web import metrics
-        from jobs import console  # noqa: F401 - its pages register themselves
+        from jobs import console, triggers  # noqa: F401 - pages and triggers register themselves
         from jobs.metrics import gauges
         from jobs.workload import JobsWorkload
 

@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
-import re
 from collections.abc import Iterable
-from functools import lru_cache
 
 from django.conf import settings
 from django.db import DatabaseError, connection
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.operations import RunSQL
-from django.db.migrations.recorder import MigrationRecorder
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from governance.core import schema
 from governance.evidence import envelopes
 from governance.web import metrics
-
-_MADE = re.compile(r"CREATE\s+(?:OR\s+REPLACE\s+)?(?:CONSTRAINT\s+)?TRIGGER\s+(\w+)", re.I)
-_DROPPED = re.compile(r"DROP\s+TRIGGER\s+(?:IF\s+EXISTS\s+)?(\w+)", re.I)
-# Reads the catalogue. A disabled trigger guards nothing and counts as absent.
-TRIGGERS = "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')"
 
 
 @require_safe
@@ -38,8 +29,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
     found: dict[str, str] = {}
     try:
         found["database"] = "ok" if reachable() else "no answer"
-        found["migrations"] = told(missing_migrations())
-        found["triggers"] = told(missing_triggers())
+        found["migrations"] = told(schema.missing_migrations())
+        found["triggers"] = told(schema.missing_triggers())
     except DatabaseError:
         # Not the reason: it names hosts and roles, and anybody may ask.
         found["database"] = "unreachable"
@@ -86,37 +77,3 @@ def reachable() -> bool:
 def told(missing: Iterable[str]) -> str:
     names = sorted(missing)
     return f"missing: {', '.join(names)}" if names else "ok"
-
-
-def missing_migrations() -> set[str]:
-    """Return the migrations of this code that the database has not seen, as `app.name`."""
-    applied = {f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations()}
-    return {f"{app}.{name}" for app, name in _on_disk().disk_migrations or {}} - applied
-
-
-def missing_triggers() -> set[str]:
-    """Return the triggers of applied migrations that are absent or disabled."""
-    applied = set(MigrationRecorder(connection).applied_migrations())
-    with connection.cursor() as cursor:
-        cursor.execute(TRIGGERS)
-        present = {name for (name,) in cursor.fetchall()}
-    return _triggers_after(frozenset(applied)) - present
-
-
-@lru_cache(maxsize=1)
-def _on_disk() -> MigrationLoader:
-    return MigrationLoader(None, ignore_no_migrations=True)
-
-
-@lru_cache(maxsize=4)
-def _triggers_after(applied: frozenset[tuple[str, str]]) -> set[str]:
-    """Return the names of the triggers that exist once these migrations have run."""
-    graph = _on_disk().graph
-    triggers: set[str] = set()
-    plan = dict.fromkeys(key for leaf in graph.leaf_nodes() for key in graph.forwards_plan(leaf))
-    for key in plan:
-        for operation in graph.nodes[key].operations if key in applied else ():
-            if isinstance(operation, RunSQL) and isinstance(operation.sql, str):
-                triggers -= set(_DROPPED.findall(operation.sql))
-                triggers |= set(_MADE.findall(operation.sql))
-    return triggers

@@ -32,3 +32,16 @@ def test_a_dropped_trigger_is_refused():
     found = checks.every_trigger_is_in_force(None, databases=["default"])
     assert ids(found) == ["governance.E003"]
     assert "jobs_job_guard" in found[0].msg
+
+
+@pytest.mark.django_db
+def test_a_database_that_stopped_within_the_first_release_is_refused_with_what_to_do():
+    assert checks.no_app_stopped_within_replaced_migrations(None, databases=["default"]) == []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM django_migrations WHERE app = 'agents' AND name <> '0001_initial'"
+        )
+    [found] = checks.no_app_stopped_within_replaced_migrations(None, databases=["default"])
+    assert found.id == "governance.E005"
+    assert "stopped at agents.0001_initial" in found.msg
+    assert "version 0.1.0" in found.hint

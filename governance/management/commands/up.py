@@ -185,7 +185,7 @@ class Run:
         check_port(self.port)
         check_database()
         with self.console.status("Preparing the database ..."):
-            call_command("migrate", verbosity=0, interactive=False)
+            call_command("migrate", verbosity=0, interactive=False, skip_checks=False)
             silently("bootstrap")
             self.make_operator()
         if self.told_to_stop.is_set():

@@ -19,7 +19,7 @@ def documents() -> dict[str, str]:
 
 
 class Command(BaseCommand):
-    help = "Write docs/reference: the API description and the table of refusals."
+    help = "Write docs/reference: the API description, refusals, triggers and permissions."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:

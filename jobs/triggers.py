@@ -1,9 +1,13 @@
-from django.db import migrations
+"""What the database refuses of the tables of what is to be done."""
 
-GUARD_JOBS = """
--- The moves that exist, one row of text per state: the same table as Job.MOVES. A step through
--- needs_rework may be taken in one transaction and then shows as one update.
-CREATE FUNCTION jobs_moves(state text) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+from __future__ import annotations
+
+from governance.core.triggers import Function, append_only, declare, never_deleted, row_trigger
+
+MOVES = Function(
+    "jobs_moves",
+    "The states that may follow a state: the table of `Job.MOVES`.",
+    """
     SELECT CASE state
         WHEN 'held' THEN ARRAY['queued', 'stopped', 'failed']
         WHEN 'queued' THEN ARRAY['active', 'held', 'stopped', 'failed']
@@ -17,9 +21,19 @@ CREATE FUNCTION jobs_moves(state text) RETURNS text[] LANGUAGE sql IMMUTABLE AS 
         WHEN 'failed' THEN ARRAY['needs_rework']
         ELSE ARRAY[]::text[]
     END
-$$;
-
-CREATE FUNCTION jobs_job_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+""",
+    arguments="state text",
+    result="text[]",
+    language="sql",
+    immutable=True,
+)
+JOB_RULES = Function(
+    "jobs_job_guard",
+    "A state follows by a move that exists (a step through `needs_rework` in one transaction "
+    "shows as one update); attempts grow by one, with a claim; no counter falls; only a retry "
+    "extension raises `max_attempts`, only an approval releases a hold; the identity does not "
+    "change.",
+    """
 BEGIN
     IF NEW.state <> OLD.state AND NOT (
         NEW.state = ANY (jobs_moves(OLD.state))
@@ -63,13 +77,14 @@ BEGIN
             USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
-END $$;
-CREATE TRIGGER jobs_job_guard BEFORE UPDATE ON jobs_job
-    FOR EACH ROW EXECUTE FUNCTION jobs_job_guard();
-
--- An attempt that has ended is history. Only a result that it lacks may be bound to it later, by
--- the reconciliation of its execution.
-CREATE FUNCTION jobs_attempt_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+END
+""",
+)
+ATTEMPT_RULES = Function(
+    "jobs_attempt_guard",
+    "An attempt that has ended is history: only a result that it lacks may be bound to it, by "
+    "the reconciliation of its execution.",
+    """
 BEGIN
     IF (NEW.job_id, NEW.number, NEW.fencing_token, NEW.session_id, NEW.worker_id, NEW.runtime,
         NEW.claimed_at) IS DISTINCT FROM
@@ -89,69 +104,109 @@ BEGIN
             USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
-END $$;
-CREATE TRIGGER jobs_attempt_guard BEFORE UPDATE ON jobs_attempt
-    FOR EACH ROW EXECUTE FUNCTION jobs_attempt_guard();
-
--- Nobody approves what they asked for; a high risk needs a second person to review as well.
-CREATE FUNCTION jobs_approval_guard() RETURNS trigger LANGUAGE plpgsql AS $$
+END
+""",
+)
+# The transitions hold the same list: `jobs.transitions.preconditions.PERSONS`.
+PERSON = Function(
+    "jobs_person",
+    "Who acts, whichever face they came by: `user:anna` at the console is `command:anna` at a "
+    "shell.",
+    """
+    SELECT nullif(regexp_replace(actor, '^(user|command):', ''), '')
+""",
+    arguments="actor text",
+    result="text",
+    language="sql",
+    immutable=True,
+)
+APPROVAL_RULES = Function(
+    "jobs_approval_guard",
+    "Nobody approves what they asked for themselves.",
+    """
 BEGIN
     IF NEW.decision = 'approved' AND EXISTS (
         SELECT 1 FROM jobs_job j WHERE j.id = NEW.job_id
-           AND NEW.decided_by IN (j.submitted_by, j.requested_by, j.asked_again_by)
+           AND jobs_person(NEW.decided_by) IN (jobs_person(j.submitted_by),
+                jobs_person(j.requested_by), jobs_person(j.asked_again_by))
     ) THEN
         RAISE EXCEPTION 'nobody approves what they asked for themselves'
             USING ERRCODE = 'restrict_violation', CONSTRAINT = 'approval_by_second_person';
     END IF;
     RETURN NEW;
-END $$;
-CREATE TRIGGER jobs_approval_guard BEFORE INSERT ON jobs_approval
-    FOR EACH ROW EXECUTE FUNCTION jobs_approval_guard();
+END
+""",
+)
+PERMIT_RULES = Function(
+    "jobs_permit_guard",
+    "A permit is used once; what was spent, revoked or has expired stays so, and its binding "
+    "does not change.",
+    """
+BEGIN
+    IF OLD.state <> 'issued' AND NEW.state <> OLD.state THEN
+        RAISE EXCEPTION 'permit %: % is final', OLD.permit_id, OLD.state
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF (NEW.permit_id, NEW.job_id, NEW.attempt, NEW.fencing_token, NEW.external_request_id,
+        NEW.mode, NEW.reservation_id, NEW.deadline_at) IS DISTINCT FROM
+       (OLD.permit_id, OLD.job_id, OLD.attempt, OLD.fencing_token, OLD.external_request_id,
+        OLD.mode, OLD.reservation_id, OLD.deadline_at) THEN
+        RAISE EXCEPTION 'permit %: its binding does not change', OLD.permit_id
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
+EXECUTION_RULES = Function(
+    "jobs_execution_guard",
+    "Only an unknown execution gets a result, once, and its binding does not change.",
+    """
+BEGIN
+    IF OLD.state <> 'unknown' THEN
+        RAISE EXCEPTION 'execution %: % is final', OLD.external_request_id, OLD.state
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF (NEW.external_request_id, NEW.job_id, NEW.attempt, NEW.fencing_token, NEW.permit_id,
+        NEW.execution_digest, NEW.request_sha256, NEW.mode, NEW.runtime) IS DISTINCT FROM
+       (OLD.external_request_id, OLD.job_id, OLD.attempt, OLD.fencing_token, OLD.permit_id,
+        OLD.execution_digest, OLD.request_sha256, OLD.mode, OLD.runtime) THEN
+        RAISE EXCEPTION 'execution %: its binding does not change', OLD.external_request_id
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
 
-CREATE TRIGGER jobs_job_never_deleted BEFORE DELETE OR TRUNCATE ON jobs_job
-    FOR EACH STATEMENT EXECUTE FUNCTION fencepost_never_deleted();
-CREATE TRIGGER jobs_jobtype_never_deleted BEFORE DELETE OR TRUNCATE ON jobs_jobtype
-    FOR EACH STATEMENT EXECUTE FUNCTION fencepost_never_deleted();
-CREATE TRIGGER jobs_attempt_never_deleted BEFORE DELETE OR TRUNCATE ON jobs_attempt
-    FOR EACH STATEMENT EXECUTE FUNCTION fencepost_never_deleted();
-CREATE TRIGGER jobs_task_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON jobs_task
-    FOR EACH STATEMENT EXECUTE FUNCTION fencepost_append_only();
-CREATE TRIGGER jobs_approval_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON jobs_approval
-    FOR EACH STATEMENT EXECUTE FUNCTION fencepost_append_only();
-CREATE TRIGGER jobs_review_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON jobs_review
-    FOR EACH STATEMENT EXECUTE FUNCTION fencepost_append_only();
-CREATE TRIGGER jobs_retryextension_append_only
-    BEFORE UPDATE OR DELETE OR TRUNCATE ON jobs_retryextension
-    FOR EACH STATEMENT EXECUTE FUNCTION fencepost_append_only();
-CREATE TRIGGER jobs_reflection_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON jobs_reflection
-    FOR EACH STATEMENT EXECUTE FUNCTION fencepost_append_only();
+FUNCTIONS = (
+    MOVES,
+    JOB_RULES,
+    ATTEMPT_RULES,
+    PERSON,
+    APPROVAL_RULES,
+    PERMIT_RULES,
+    EXECUTION_RULES,
+)
 
--- Hot rows: room on the page for the next version, and vacuum before bloat is felt.
-ALTER TABLE jobs_job SET (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
-ALTER TABLE jobs_lease SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02,
-                            autovacuum_vacuum_cost_delay = 0);
-"""
+TRIGGERS = (
+    *never_deleted(
+        "jobs_job", "jobs_jobtype", "jobs_source", "jobs_attempt", "jobs_permit", "jobs_execution"
+    ),
+    row_trigger("jobs_job", JOB_RULES, "UPDATE"),
+    row_trigger("jobs_attempt", ATTEMPT_RULES, "UPDATE"),
+    row_trigger("jobs_approval", APPROVAL_RULES, "INSERT"),
+    row_trigger("jobs_permit", PERMIT_RULES, "UPDATE"),
+    row_trigger("jobs_execution", EXECUTION_RULES, "UPDATE"),
+    *append_only(
+        "jobs_task",
+        "jobs_approval",
+        "jobs_review",
+        "jobs_retryextension",
+        "jobs_reflection",
+        "jobs_executionevidence",
+        "jobs_reconciliation",
+    ),
+)
 
-UNGUARD_JOBS = """
-DROP TRIGGER jobs_reflection_append_only ON jobs_reflection;
-DROP TRIGGER jobs_retryextension_append_only ON jobs_retryextension;
-DROP TRIGGER jobs_review_append_only ON jobs_review;
-DROP TRIGGER jobs_approval_append_only ON jobs_approval;
-DROP TRIGGER jobs_task_append_only ON jobs_task;
-DROP TRIGGER jobs_attempt_never_deleted ON jobs_attempt;
-DROP TRIGGER jobs_jobtype_never_deleted ON jobs_jobtype;
-DROP TRIGGER jobs_job_never_deleted ON jobs_job;
-DROP FUNCTION jobs_approval_guard() CASCADE;
-DROP FUNCTION jobs_attempt_guard() CASCADE;
-DROP FUNCTION jobs_job_guard() CASCADE;
-DROP FUNCTION jobs_moves(text);
-"""
-
-
-class Migration(migrations.Migration):
-    dependencies = [
-        ("jobs", "0001_initial"),
-        ("agents", "0002_never_deleted"),
-        ("governance", "0002_append_only"),
-    ]
-    operations = [migrations.RunSQL(GUARD_JOBS, reverse_sql=UNGUARD_JOBS)]
+declare("jobs", FUNCTIONS, TRIGGERS)

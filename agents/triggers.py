@@ -1,0 +1,74 @@
+"""What the database refuses of the tables of who may act."""
+
+from __future__ import annotations
+
+from governance.core.triggers import Function, append_only, declare, never_deleted, row_trigger
+
+AGENT_RULES = Function(
+    "agents_agent_guard",
+    "Every change of admission raises its generation, and no generation falls.",
+    """
+BEGIN
+    IF NEW.admission_generation < OLD.admission_generation
+       OR (NEW.admission <> OLD.admission
+           AND NEW.admission_generation = OLD.admission_generation) THEN
+        RAISE EXCEPTION 'every change of admission raises its generation'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
+SESSION_RULES = Function(
+    "agents_session_guard",
+    "A superseded session stays superseded.",
+    """
+BEGIN
+    IF OLD.state = 'superseded' AND NEW.state <> 'superseded' THEN
+        RAISE EXCEPTION 'a superseded session stays superseded'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
+CREDENTIAL_RULES = Function(
+    "agents_credential_guard",
+    "A revoked credential stays revoked.",
+    """
+BEGIN
+    IF OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS DISTINCT FROM OLD.revoked_at THEN
+        RAISE EXCEPTION 'a revoked credential stays revoked' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
+RUNTIMESWITCH_RULES = Function(
+    "agents_runtimeswitch_guard",
+    "A runtime switch that has ended is history: neither a later step nor another ending.",
+    """
+BEGIN
+    IF OLD.state <> 'running' THEN
+        RAISE EXCEPTION 'a runtime switch that has ended does not change'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
+
+FUNCTIONS = (AGENT_RULES, SESSION_RULES, CREDENTIAL_RULES, RUNTIMESWITCH_RULES)
+
+TRIGGERS = (
+    # Jobs, attempts and leases point at these rows without a foreign key, which would lock one
+    # shared row in every intake and claim.
+    *never_deleted("agents_agent", "agents_session", "agents_submitter", "agents_fleet"),
+    row_trigger("agents_agent", AGENT_RULES, "UPDATE"),
+    row_trigger("agents_session", SESSION_RULES, "UPDATE"),
+    row_trigger("agents_credential", CREDENTIAL_RULES, "UPDATE"),
+    row_trigger("agents_runtimeswitch", RUNTIMESWITCH_RULES, "UPDATE"),
+    *append_only("agents_activation", "agents_admissionchange"),
+)
+
+declare("agents", FUNCTIONS, TRIGGERS)
