@@ -4,7 +4,10 @@ PYTHON ?= python3
 PORT ?= 8000
 VENV := .venv
 BIN := $(VENV)/bin
+WORKER := agents/worker
 ARGS ?=
+# The instant that files in a wheel bear: the same source makes the same bytes, whenever and wherever.
+SOURCE_DATE_EPOCH ?= 315532800
 
 # Say it before anything fails for want of it.
 CHECK_PYTHON = $(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit("fencepost: Python 3.11 or newer is needed; $(PYTHON) is %d.%d" % v[:2])'
@@ -12,9 +15,14 @@ CHECK_PYTHON = $(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or s
 INSTALL = if uv --version >/dev/null 2>&1; then \
 	uv pip install --quiet --python $(BIN)/python --require-hashes -r $(1); \
 	else $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1); fi
+# The worker of this checkout, run from its source; all that it needs has come with the lock.
+INSTALL_WORKER = if uv --version >/dev/null 2>&1; then \
+	uv pip install --quiet --python $(BIN)/python --offline --no-deps --no-build-isolation -e $(WORKER); \
+	else $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-index --no-deps \
+	--no-build-isolation -e $(WORKER); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-recovery test races simulate mutants lint types docs bench bench-barrier bench-claims bench-console release clean
+.PHONY: help setup run demo demo-recovery test races simulate mutants lint types docs wheels bench bench-barrier bench-claims bench-console release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,15 +31,17 @@ $(BIN)/python:
 	@$(CHECK_PYTHON)
 	@$(PYTHON) -m venv $(VENV)
 
-# Done again only when a lock has changed.
-$(VENV)/.installed: requirements.lock | $(BIN)/python
+# Done again only when a lock or the worker's description has changed.
+$(VENV)/.installed: requirements.lock $(WORKER)/pyproject.toml | $(BIN)/python
 	@echo "Installing what requirements.lock names into $(VENV) ..."
 	@$(call INSTALL,requirements.lock)
+	@$(INSTALL_WORKER)
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.lock | $(BIN)/python
+$(VENV)/.installed-dev: requirements-dev.lock $(WORKER)/pyproject.toml | $(BIN)/python
 	@echo "Installing what requirements-dev.lock names into $(VENV) ..."
 	@$(call INSTALL,requirements-dev.lock)
+	@$(INSTALL_WORKER)
 	@touch $@
 
 setup: $(VENV)/.installed $(VENV)/.installed-dev ## make the environment from the hashed locks
@@ -70,6 +80,9 @@ types: $(VENV)/.installed-dev ## check the types
 docs: $(VENV)/.installed ## write the generated reference anew
 	@$(BIN)/python manage.py write_reference
 
+wheels: $(VENV)/.installed ## build the worker's wheel into dist/, the same bytes from the same source
+	@SOURCE_DATE_EPOCH=$(SOURCE_DATE_EPOCH) $(BIN)/python -m flit_core.wheel $(WORKER) --outdir dist
+
 bench: $(VENV)/.installed-dev ## lifecycles over HTTP beside pgbench with the same SQL, as JSON
 	@$(BIN)/python -m tests.benchmarks $(ARGS)
 
@@ -82,8 +95,8 @@ bench-claims: $(VENV)/.installed-dev ## claim-next on an empty queue, on a milli
 bench-console: $(VENV)/.installed-dev ## every console page on a large database, as JSON
 	@$(BIN)/python -m tests.benchmarks.console $(ARGS)
 
-release: lint types test ## check everything, then build the archive of a release
+release: lint types test wheels ## check everything, then build the archive of a release and the wheel
 	@git archive --format=tar.gz --prefix=fencepost/ -o fencepost-$$(git describe --tags --always).tar.gz HEAD
 
 clean: ## remove the environment, not the data
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache

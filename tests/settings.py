@@ -4,6 +4,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 # Workers of pytest-xdist inherit the folder of their controller, which removes it when it ends.
 if "FENCEPOST_TEST_RUN" not in os.environ:
@@ -27,3 +28,9 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 AXES_ENABLED = False
 # Nothing is collected in tests, and whitenoise would warn of the absent folder.
 WHITENOISE_AUTOREFRESH = True
+
+# Programs that tests start find the worker of this checkout, whichever is installed.
+WORKER_SOURCE = str(Path(__file__).resolve().parents[1] / "agents" / "worker" / "src")
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    filter(None, [WORKER_SOURCE, os.environ.get("PYTHONPATH")])
+)

@@ -38,7 +38,7 @@ class Installation:
         self.environment = {
             name: value
             for name, value in os.environ.items()
-            if not name.startswith(("FENCEPOST_", "DJANGO_", "PYTEST_", "DATABASE_"))
+            if not name.startswith(("FENCEPOST_", "DJANGO_", "PYTEST_", "DATABASE_", "PYTHONPATH"))
         } | {"FENCEPOST_DATA": str(folder), "PYTHONUNBUFFERED": "1"}
 
     def command(self, *arguments: str) -> list[str]:

@@ -61,7 +61,7 @@ def spawn(live_server, issue, tmp_path) -> Iterator[Callable[..., subprocess.Pop
     def start(agent: str, *options: str, program: list[str] | None = None) -> subprocess.Popen:
         token = tokens.get(agent) or tokens.setdefault(agent, issue(agent=agent))
         example = [sys.executable, str(EXAMPLES / "programs" / f"{agent}.py")]
-        command = [sys.executable, "-m", "agents.runtime", "--url", live_server.url]
+        command = [sys.executable, "-m", "fencepost_worker", "--url", live_server.url]
         command += ["--agent", agent, "--data", str(tmp_path / agent), "--wait-seconds", "1"]
         command += [*options, "--", *(program or example)]
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"FENCEPOST_TOKEN": token})

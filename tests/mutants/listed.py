@@ -478,23 +478,23 @@ MUTANTS = (
     # --- the worker's side
     Mutant(
         "mark before the effect",
-        "agents/runtime/executor.py",
+        "agents/worker/src/fencepost_worker/executor.py",
         "            exchange.begin()\n",
         "            pass\n",
-        ("tests/agents/runtime/test_crashes.py", "tests/agents/runtime/test_recovery.py"),
+        ("tests/worker/test_crashes.py", "tests/worker/test_recovery.py"),
     ),
     Mutant(
         "deadline of the grant",
-        "agents/runtime/executor.py",
+        "agents/worker/src/fencepost_worker/executor.py",
         "if grant.over or lease.ended is not None:",
         "if False:",
-        ("tests/agents/runtime/test_governed.py", "tests/agents/runtime/test_lease.py"),
+        ("tests/worker/test_governed.py", "tests/worker/test_lease.py"),
     ),
     Mutant(
         "result binds its request",
-        "agents/runtime/exchange.py",
+        "agents/worker/src/fencepost_worker/exchange.py",
         "        _check_binding(request, document)\n",
         "",
-        ("tests/agents/runtime/test_exchange.py",),
+        ("tests/worker/test_exchange.py",),
     ),
 )

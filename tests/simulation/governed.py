@@ -48,7 +48,7 @@ SKEWED = """
 import secrets, sys, time
 from uuid import UUID
 import uuid_utils.compat
-from agents.runtime import timing
+from fencepost_worker import timing
 
 rate, ahead = float(sys.argv[1]), float(sys.argv[2])
 true_now = timing.steady_now
@@ -60,7 +60,7 @@ def uuid7():
     return UUID(int=ms << 80 | 7 << 76 | drawn >> 62 << 64 | 2 << 62 | drawn & (1 << 62) - 1)
 
 uuid_utils.compat.uuid7 = uuid7
-from agents.runtime.__main__ import main
+from fencepost_worker.__main__ import main
 sys.exit(main(sys.argv[3:]))
 """
 

@@ -122,7 +122,7 @@ def work_until_empty(
 
     def run() -> None:
         command = [
-            *(sys.executable, "-m", "agents.runtime", "--url", live_server.url),
+            *(sys.executable, "-m", "fencepost_worker", "--url", live_server.url),
             *("--agent", "hermes", "--data", str(tmp_path / "worker"), "--wait-seconds", "1"),
             *("--runtime", "openai", "--endpoint", endpoint.url, "--no-stream", "--once"),
         ]

@@ -1,0 +1,255 @@
+"""`python -m fencepost_worker`: run one worker against a control plane."""
+
+import argparse
+import json
+import logging
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from uuid_utils.compat import uuid7
+
+from fencepost_worker import durable
+from fencepost_worker.adapters import RuntimeAdapter
+from fencepost_worker.adapters.command import CommandAdapter, ProgramMissing
+from fencepost_worker.adapters.http import SILENCE_TIMEOUT_SECONDS, Endpoint, HttpAdapter
+from fencepost_worker.adapters.openai import OpenAIAdapter
+from fencepost_worker.claim import ClaimUnreadable
+from fencepost_worker.client import ControlPlane, Session
+from fencepost_worker.envelopes import KeyRing, read_keys
+from fencepost_worker.exchange import ExternalAgentExchange
+from fencepost_worker.executor import Authority, ExternalAgentExecutor
+from fencepost_worker.governed import ControlPlaneAuthority, ModelNeeds
+from fencepost_worker.journal import Journal
+from fencepost_worker.loop import NotAuthorized, Plan, Worker
+from fencepost_worker.session import ActivatedSession
+from fencepost_worker.uploads import Uploads
+from fencepost_worker.workspace import Workspaces
+
+log = logging.getLogger("fencepost_worker")
+
+EXIT_UNUSABLE = 2
+EXIT_NOT_AUTHORIZED = 3
+MAX_WORKER_ID_CHARS = 120
+
+
+class Unusable(Exception):
+    """The options do not make a worker; the message is one line for a person."""
+
+
+def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the parsed command line."""
+    parser = argparse.ArgumentParser(prog="fencepost-worker", description=__doc__)
+    add = parser.add_argument
+    add("--url", required=True, help="base address of the control plane")
+    add("--token", default=os.environ.get("FENCEPOST_TOKEN", ""), help="or FENCEPOST_TOKEN")
+    add("--token-file", type=Path, help="read again when the control plane rejects the token")
+    add("--agent", required=True)
+    add("--runtime", choices=["command", "http", "openai"], default="command")
+    add("--data", type=Path, required=True, help="folder for the journal, workspaces, artifacts")
+    add("--worker-id", default="", help="by default made once and kept in the data folder")
+    add("--lease-seconds", type=int, default=900)
+    add("--wait-seconds", type=int, default=5, help="how long a poll for work may take")
+    add("--task-types", default="", help="comma separated; default: all of the agent's")
+    add("--concurrency", type=int, default=1, help="jobs at a time")
+    add("--no-uploads", action="store_true", help="leave artifacts in the data folder")
+    add("--once", action="store_true", help="end when there is no work")
+    add("--max-jobs", type=int, help="end after so many jobs")
+    add("--drain-seconds", type=float, default=60.0, help="what running jobs get after SIGTERM")
+    add("--trusted-keys", type=Path, help="trust the keys in this file and no others")
+    add("--cell-id", default="", help="activate a session of this cell; governed work always does")
+    add("--governed", action="store_true", help="ask for a permit before a program is run, too")
+    add("--mode", choices=["mock", "live"], default="mock", help="of governed executions")
+    add("--endpoint", default="", help="http: the agent's address; openai: the chat completions'")
+    add("--api-key-file", type=Path, help="key of the endpoint, read for each request")
+    add("--silence-seconds", type=float, default=SILENCE_TIMEOUT_SECONDS)
+    add("--max-output-tokens", type=int, default=1024)
+    add("--no-stream", action="store_true", help="openai: ask for the answer in one piece")
+    add("program", nargs="*", help="after --: the program of the command runtime")
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a worker until it is told to end; return the exit code."""
+    asked = options(argv)
+    _log_as_json()
+    try:
+        lock = durable.FolderLock(asked.data.resolve())
+        worker = build(asked)
+    except (Unusable, ProgramMissing, durable.FolderBusy, OSError) as error:
+        print(f"fencepost-worker: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    _obey_signals(worker, drain_seconds=asked.drain_seconds)
+    try:
+        worker.run()
+    except NotAuthorized as error:
+        print(f"fencepost-worker: not authorized: {error}", file=sys.stderr)
+        return EXIT_NOT_AUTHORIZED
+    except (durable.Unreadable, ClaimUnreadable) as error:
+        print(f"fencepost-worker: the data folder is damaged: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    finally:
+        lock.release()
+    return 0
+
+
+def build(asked: argparse.Namespace) -> Worker:
+    """Put a worker together.
+
+    :raises Unusable: the options contradict each other or lack something.
+    """
+    data = asked.data.resolve()
+    if bool(asked.token) == bool(asked.token_file):
+        raise Unusable("one of --token and --token-file is needed")
+    if asked.concurrency < 1:
+        raise Unusable("--concurrency must be at least 1")
+    plane = ControlPlane(url=asked.url, session=_session(asked, data=data))
+    return Worker(
+        plane=plane,
+        journal=Journal(data / "journal"),
+        adapter=_adapter(asked, data=data, plane=plane),
+        keys=KeyRing(plane=plane, pinned=_pinned_keys(asked.trusted_keys)),
+        uploads=Uploads(plane=plane) if _may_upload(asked) else None,
+        plan=Plan(
+            agent=asked.agent,
+            lease_seconds=asked.lease_seconds,
+            task_types=tuple(name for name in asked.task_types.split(",") if name),
+            wait_seconds=asked.wait_seconds,
+            concurrency=asked.concurrency,
+            max_jobs=asked.max_jobs,
+            until_empty=asked.once,
+        ),
+    )
+
+
+def _session(asked: argparse.Namespace, *, data: Path) -> Session:
+    worker_id = asked.worker_id or _kept_worker_id(data, asked.agent)
+    if not _has_session(asked):
+        return Session(worker_id=worker_id, token=asked.token, token_file=asked.token_file)
+    return ActivatedSession(
+        worker_id=worker_id,
+        agent=asked.agent,
+        cell_id=asked.cell_id or worker_id,
+        runtime=asked.runtime,
+        path=data / "session.json",
+        token=asked.token,
+        token_file=asked.token_file,
+    )
+
+
+def _has_session(asked: argparse.Namespace) -> bool:
+    return bool(asked.cell_id) or _is_governed(asked)
+
+
+def _may_upload(asked: argparse.Namespace) -> bool:
+    """Whether artifacts leave the data folder: grants are for activated sessions only."""
+    return _has_session(asked) and not asked.no_uploads
+
+
+def _is_governed(asked: argparse.Namespace) -> bool:
+    """Whether effects need permits: those that leave this machine always do."""
+    return asked.governed or asked.runtime != "command"
+
+
+def _adapter(asked: argparse.Namespace, *, data: Path, plane: ControlPlane) -> RuntimeAdapter:
+    executor = ExternalAgentExecutor(
+        exchange=ExternalAgentExchange(data / "exchange"), authority=_authority(asked, plane=plane)
+    )
+    if asked.runtime == "command":
+        return CommandAdapter(executor=executor, workspaces=Workspaces(data), program=asked.program)
+    if not asked.endpoint:
+        raise Unusable(f"the {asked.runtime} runtime needs --endpoint")
+    endpoint = Endpoint(
+        url=asked.endpoint, key_file=asked.api_key_file, silence_s=asked.silence_seconds
+    )
+    if asked.runtime == "http":
+        return HttpAdapter(executor=executor, endpoint=endpoint)
+    return OpenAIAdapter(
+        executor=executor,
+        endpoint=endpoint,
+        max_output_tokens=asked.max_output_tokens,
+        stream=not asked.no_stream,
+    )
+
+
+def _authority(asked: argparse.Namespace, *, plane: ControlPlane) -> Authority | None:
+    if not _is_governed(asked):
+        return None
+    needs = ModelNeeds(asked.max_output_tokens) if asked.runtime == "openai" else None
+    return ControlPlaneAuthority(plane=plane, mode=asked.mode, model_needs=needs)
+
+
+def _pinned_keys(path: Path | None) -> dict[str, Ed25519PublicKey] | None:
+    if path is None:
+        return None
+    try:
+        return read_keys(durable.read_document(path) or {})
+    except (ValueError, durable.Unreadable) as error:
+        raise Unusable(f"--trusted-keys: {error}") from error
+
+
+def _kept_worker_id(data: Path, agent: str) -> str:
+    """Return a name that is the same after a restart: claims are replayed under it."""
+    path = data / "worker-id"
+    if not path.exists():
+        name = f"{agent}@{socket.gethostname()[:60]}-{uuid7().hex[-8:]}"
+        durable.replace(path, name[-MAX_WORKER_ID_CHARS:].encode())
+    return path.read_text()
+
+
+def _obey_signals(worker: Worker, *, drain_seconds: float) -> None:
+    """SIGTERM and SIGINT drain; after `drain_seconds`, or at the second signal, work is stopped."""
+    # Neither end is ever closed: the interpreter writes for as long as the process lives.
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+
+    def obey() -> None:
+        os.read(heard, 1)
+        worker.drain()
+        select.select([heard], [], [], drain_seconds)
+        worker.abort()
+
+    # The interpreter writes at once, in whichever thread the signal arrives. A handler would wait
+    # for the main thread, which may be waiting for a lock that only this signal would free.
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    signal.signal(signal.SIGTERM, _noted)
+    signal.signal(signal.SIGINT, _noted)
+    threading.Thread(target=obey, name="signals", daemon=True).start()
+
+
+def _noted(number: int, frame: FrameType | None) -> None:
+    """Keep the interpreter from ending the process; the wake-up descriptor has told already."""
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line, with the members that the control plane's own log has."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line."""
+        line = {
+            "timestamp": datetime.fromtimestamp(record.created, UTC).isoformat(),
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _log_as_json() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

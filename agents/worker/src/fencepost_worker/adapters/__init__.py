@@ -1,0 +1,55 @@
+"""What executes a job on this side: a program, an agent behind HTTP, a model endpoint."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+from fencepost_worker.claim import Job
+from fencepost_worker.exchange import Exchange, Request, Result
+from fencepost_worker.executor import ExternalAgentExecutor, Grant
+from fencepost_worker.lease import Lease
+
+
+class RuntimeAdapter(ABC):
+    """One runtime. `runtime` is its name in claims, and a part of every external request id."""
+
+    runtime: ClassVar[str]
+
+    def __init__(self, *, executor: ExternalAgentExecutor) -> None:
+        self._executor = executor
+
+    def execute(self, job: Job, *, attempt: int, lease: Lease) -> Result:
+        """Return the result of this attempt; see `ExternalAgentExecutor.execute`."""
+        return self._executor.execute(
+            job, attempt=attempt, runtime=self.runtime, lease=lease, invoke=self.invoke
+        )
+
+    def exchange(self, job: Job, *, attempt: int) -> Exchange:
+        """Return the exchange of this attempt."""
+        return self._executor.open(job, runtime=self.runtime, attempt=attempt)
+
+    def progress(self, *, task_id: str, attempt: int) -> dict[str, Any] | None:
+        """Return the last progress that the work told, if the runtime knows of any."""
+        return None
+
+    def kept_artifact(self, sha256: str) -> Path | None:
+        """Return where the artifact of this checksum is kept; the default keeps none."""
+        return None
+
+    def recover(self, *, task_id: str, attempt: int) -> None:
+        """End what a lost worker process left running of this attempt.
+
+        The default leaves nothing behind.
+        """
+        return None
+
+    def discard(self, *, task_id: str, attempt: int) -> None:
+        """Remove what the attempt needed while it ran. The default leaves nothing behind."""
+        return None
+
+    @abstractmethod
+    def invoke(self, request: Request, *, lease: Lease, grant: Grant) -> Result:
+        """Carry out the effect, now and once.
+
+        :raises OutcomeUnknown: it may have happened, and its result was lost.
+        """

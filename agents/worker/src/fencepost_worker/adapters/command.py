@@ -1,0 +1,295 @@
+"""Runs a program: request JSON on its standard input, result JSON from its standard output.
+
+The program works in a folder of its own, `$FENCEPOST_WORKSPACE`, leaves files that it lists in its
+result in `$FENCEPOST_ARTIFACTS`, and may write `$FENCEPOST_PROGRESS`, a small JSON object that the
+heartbeats carry.
+"""
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from fencepost_worker import durable
+from fencepost_worker.adapters import RuntimeAdapter
+from fencepost_worker.exchange import Request, Result, ResultRefused
+from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
+from fencepost_worker.lease import Ended, Lease
+from fencepost_worker.workspace import ArtifactRefused, Workspace, Workspaces
+
+log = logging.getLogger("fencepost_worker")
+
+LAUNCHER = Path(__file__).with_name("launcher.py")
+MAX_OUTPUT_BYTES = 4 * 1024 * 1024
+STDERR_TAIL_BYTES = 4000
+MAX_PROGRESS_BYTES = 16 * 1024
+READ_BYTES = 64 * 1024
+#: From the polite signal to the other one. Without authority there is no grace.
+STOP_GRACE_SECONDS = 5.0
+READER_GRACE_SECONDS = 2.0
+
+
+class ProgramMissing(Exception):
+    """The program of the command runtime cannot be run."""
+
+
+def resolved_program(argv: Sequence[str]) -> list[str]:
+    """Return the command with absolute paths, since it will run in another folder.
+
+    :raises ProgramMissing: there is no such program.
+    """
+    if not argv:
+        raise ProgramMissing("the command runtime needs a program after --")
+    program = shutil.which(argv[0])
+    if program is None:
+        raise ProgramMissing(f"{argv[0]} is not a program")
+    # The name itself is kept and no link followed: a virtual environment's python is a link.
+    return [os.path.abspath(program)] + [
+        os.path.abspath(word) if os.path.exists(word) else word for word in argv[1:]
+    ]
+
+
+class CommandAdapter(RuntimeAdapter):
+    """The `command` runtime."""
+
+    runtime = "command"
+
+    def __init__(
+        self,
+        *,
+        executor: ExternalAgentExecutor,
+        workspaces: Workspaces,
+        program: Sequence[str],
+        stop_grace_s: float = STOP_GRACE_SECONDS,
+    ) -> None:
+        super().__init__(executor=executor)
+        self._workspaces = workspaces
+        self._program = resolved_program(program)
+        self._stop_grace_s = stop_grace_s
+
+    def invoke(self, request: Request, *, lease: Lease, grant: Grant) -> Result:
+        """Run the program once; see `RuntimeAdapter.invoke`."""
+        workspace = self._workspaces.open(task_id=request.task_id, attempt=request.attempt)
+        program = Program(self._program, request=request, workspace=workspace)
+        code = program.wait(lease, stop_grace_s=self._stop_grace_s)
+        if code is None:
+            ended = lease.ended
+            raise OutcomeUnknown(f"the program was stopped: {ended.value if ended else 'unknown'}")
+        return self._result(request, workspace, program, code)
+
+    def progress(self, *, task_id: str, attempt: int) -> dict[str, Any] | None:
+        """Return what the program last wrote to its progress file."""
+        path = self._workspaces.of(task_id=task_id, attempt=attempt).progress
+        try:
+            if path.stat().st_size > MAX_PROGRESS_BYTES:
+                return None
+            document = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    def kept_artifact(self, sha256: str) -> Path | None:
+        """Return where the artifact of this checksum is kept."""
+        return self._workspaces.path_of(sha256)
+
+    def recover(self, *, task_id: str, attempt: int) -> None:
+        """Kill the program that a lost worker process left behind, with its whole group."""
+        record = self._workspaces.of(task_id=task_id, attempt=attempt).process
+        left = durable.read_document(record)
+        if left is not None and started_ticks(left["pid"]) == left["started"] is not None:
+            log.warning("killing a program that outlived its worker: pid %s", left["pid"])
+            _signal_group(left["pid"], signal.SIGKILL)
+
+    def discard(self, *, task_id: str, attempt: int) -> None:
+        """Remove the attempt's workspace."""
+        self._workspaces.discard(task_id=task_id, attempt=attempt)
+
+    def _result(
+        self, request: Request, workspace: Workspace, program: "Program", code: int
+    ) -> Result:
+        if program.overflowed:
+            return Result.failed(
+                request,
+                code="OUTPUT_TOO_LARGE",
+                message=f"the program wrote more than {MAX_OUTPUT_BYTES} bytes",
+                retryable=False,
+            )
+        try:
+            result = Result.of(request, _strict_json(program.output))
+            if code != 0 and result.outcome == "succeeded":
+                raise ResultRefused("the program failed and says that it succeeded")
+            kept = self._workspaces.keep(workspace, result.document["artifacts"])
+            return Result.of(request, result.document | {"artifacts": kept})
+        except ArtifactRefused as error:
+            return Result.failed(
+                request, code="ARTIFACT_REFUSED", message=str(error), retryable=False
+            )
+        except ResultRefused as error:
+            if code == 0:
+                return Result.failed(request, code=error.code, message=str(error), retryable=False)
+        told = program.errors or f"the program ended with {code} and said nothing"
+        return Result.failed(request, code=_exit_name(code), message=told, retryable=True)
+
+
+class Program:
+    """A running program with its process group."""
+
+    def __init__(self, argv: Sequence[str], *, request: Request, workspace: Workspace) -> None:
+        """Start it, and write down what was started before anything else."""
+        command = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *argv]
+        self._process = subprocess.Popen(
+            command,
+            cwd=workspace.folder,
+            env=_environment(request, workspace),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        self.output = b""
+        self.overflowed = False
+        self._error_tail = b""
+        self._suspended = False
+        self._exited = threading.Event()
+        self._wake: Callable[[], None] = lambda: None
+        pid = self._process.pid
+        process = {"pid": pid, "started": started_ticks(pid)}
+        durable.replace(workspace.process, durable.encode(process))
+        streams = self._process
+        assert streams.stdin and streams.stdout and streams.stderr
+        self._threads = [
+            _thread(self._feed, streams.stdin, durable.encode(request.document)),
+            _thread(self._read_output, streams.stdout),
+            _thread(self._read_errors, streams.stderr),
+            _thread(self._await_exit),
+        ]
+
+    @property
+    def errors(self) -> str:
+        """The end of what it wrote to standard error."""
+        return self._error_tail.decode(errors="replace").strip()
+
+    def wait(self, lease: Lease, *, stop_grace_s: float) -> int | None:
+        """Wait for the program under the lease, pausing it as told.
+
+        :returns: its exit code, negative for a signal; None when it was stopped because the lease
+            ended.
+        """
+        self._wake = lease.poke
+        while not self._over():
+            lease.wait(lambda: self._over() or lease.paused != self._suspended)
+            if self._over():
+                break
+            if lease.ended is not None:
+                self._stop(grace_s=stop_grace_s if lease.ended is not Ended.EXPIRED else 0.0)
+                self._reap()
+                return None
+            self._suspended = lease.paused
+            number = signal.SIGSTOP if self._suspended else signal.SIGCONT
+            _signal_group(self._process.pid, number)
+        return self._reap()
+
+    def _over(self) -> bool:
+        return self._exited.is_set() or self.overflowed
+
+    def _stop(self, *, grace_s: float) -> None:
+        if grace_s > 0:
+            _signal_group(self._process.pid, signal.SIGTERM)
+            _signal_group(self._process.pid, signal.SIGCONT)
+            self._exited.wait(grace_s)
+
+    def _reap(self) -> int:
+        # The group's id stays taken until the program is reaped, so this hits nobody else.
+        _signal_group(self._process.pid, signal.SIGKILL)
+        self._exited.wait()
+        code = self._process.wait()
+        for thread in self._threads:
+            thread.join(READER_GRACE_SECONDS)
+        return code
+
+    def _await_exit(self) -> None:
+        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        self._exited.set()
+        self._wake()
+
+    def _feed(self, stream: IO[bytes], content: bytes) -> None:
+        # A program that does not read its input is free not to.
+        try:
+            with stream:
+                stream.write(content)
+        except BrokenPipeError:
+            log.debug("the program did not read its request")
+
+    def _read_output(self, stream: IO[bytes]) -> None:
+        with stream:
+            while chunk := os.read(stream.fileno(), READ_BYTES):
+                self.output += chunk
+                if len(self.output) > MAX_OUTPUT_BYTES:
+                    self.overflowed = True
+                    self._wake()
+                    return
+
+    def _read_errors(self, stream: IO[bytes]) -> None:
+        with stream:
+            while chunk := os.read(stream.fileno(), READ_BYTES):
+                self._error_tail = (self._error_tail + chunk)[-STDERR_TAIL_BYTES:]
+
+
+def started_ticks(pid: int) -> int | None:
+    """Return when the process started, in clock ticks since boot, or None where unknown.
+
+    With the pid it names one process for ever; a pid alone is reused. Source: proc(5), field 22.
+    """
+    try:
+        line = Path(f"/proc/{int(pid)}/stat").read_text()
+    except OSError:
+        return None
+    return int(line.rpartition(")")[2].split()[19])
+
+
+def _thread(target: Callable[..., None], *args: Any) -> threading.Thread:
+    thread = threading.Thread(target=target, args=args, daemon=True)
+    thread.start()
+    return thread
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except ProcessLookupError:
+        log.debug("the program's group has ended")
+
+
+def _environment(request: Request, workspace: Workspace) -> dict[str, str]:
+    """Return the program's environment: ours without what is only for the worker."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("FENCEPOST_")}
+    return inherited | {
+        "FENCEPOST_TASK_ID": request.task_id,
+        "FENCEPOST_ATTEMPT": str(request.attempt),
+        "FENCEPOST_EXTERNAL_REQUEST_ID": request.external_request_id,
+        "FENCEPOST_WORKSPACE": str(workspace.folder),
+        "FENCEPOST_ARTIFACTS": str(workspace.artifacts),
+        "FENCEPOST_PROGRESS": str(workspace.progress),
+    }
+
+
+def _strict_json(content: bytes) -> Any:
+    try:
+        return json.loads(content, parse_constant=_refuse_constant)
+    except ValueError as error:
+        raise ResultRefused("standard output is not one JSON document") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _exit_name(code: int) -> str:
+    return f"PROGRAM_EXIT_{code}" if code >= 0 else f"PROGRAM_SIGNAL_{-code}"

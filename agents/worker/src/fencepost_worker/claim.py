@@ -1,0 +1,65 @@
+"""What a claim gives the worker: the coordinates of the attempt, and the signed task within."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fencepost_worker.identity import checked_attempt
+from fencepost_worker.lease import Terms
+
+
+class ClaimUnreadable(Exception):
+    """The control plane's answer lacks what a worker needs to act under it."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One claimed attempt. `document` is the job with all that the claim added to it."""
+
+    document: dict[str, Any]
+    task_id: str
+    job_id: str
+    attempt: int
+    fencing_token: int
+    revision: int
+    execution_digest: str
+    terms: Terms
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> "Claim":
+        """Read a claimed job.
+
+        :raises ClaimUnreadable: a field is missing or of another type.
+        """
+        try:
+            return cls(
+                document=document,
+                task_id=_text(document, "task_id"),
+                job_id=_text(document, "job_id"),
+                attempt=checked_attempt(document.get("attempt")),
+                fencing_token=checked_attempt(document.get("fencing_token")),
+                revision=checked_attempt(document.get("revision")),
+                execution_digest=_text(document, "execution_digest"),
+                terms=Terms.from_document(document.get("lease") or {}),
+            )
+        except ValueError as error:
+            raise ClaimUnreadable(str(error)) from error
+
+    @property
+    def authority(self) -> dict[str, Any]:
+        """The members that every write of this attempt carries."""
+        return {"attempt": self.attempt, "fencing_token": self.fencing_token}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A claim whose envelope verified. `task` is the signed payload: the only text to act on."""
+
+    claim: Claim
+    task: dict[str, Any]
+
+
+def _text(document: dict[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{name} must be a text, got {value!r}")
+    return value

@@ -1,0 +1,291 @@
+"""The control plane over HTTP: one request, its refusal as a value, and the retry rules.
+
+A request is sent again only with the same identity (idempotency key, or task + attempt), and only
+where its refusal says that this helps.  Source of the rules: the contract, section 2; of the
+problem body: RFC 9457.
+"""
+
+import json
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from time import time
+from typing import Any
+
+import httpx
+
+from fencepost_worker.timing import retry_delay_s, steady_now
+
+log = logging.getLogger("fencepost_worker")
+
+PROTOCOL_VERSION = "1"
+CONNECT_TIMEOUT_SECONDS = 5.0
+ANSWER_TIMEOUT_SECONDS = 30.0
+#: A refusal may ask for hours (an inhibit's end); an operator may lift it long before that.
+MAX_WAIT_SECONDS = 60.0
+
+TRANSIENT_CODES = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"})
+#: A refused budget is a recorded decision of this attempt: waiting within it changes nothing.
+DECIDED_REASONS = frozenset({"BUDGET_EXHAUSTED"})
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request to the control plane; sending it again means the same thing."""
+
+    method: str
+    path: str
+    body: dict[str, Any] | None = None
+    key: str | None = None
+
+    def as_document(self) -> dict[str, Any]:
+        """Return the form in which the call is kept on disk."""
+        return {"method": self.method, "path": self.path, "body": self.body, "key": self.key}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: the JSON body, and the steady-clock instant at which we first asked."""
+
+    status: int
+    body: dict[str, Any]
+    replayed: bool
+    asked_at: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A refusal as the control plane states it (RFC 9457 and the contract's members)."""
+
+    status: int
+    code: str
+    reason: str
+    detail: str
+    rule: str
+    effect: str
+    after_seconds: float | None = None
+    current: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def from_body(
+        cls, body: dict[str, Any], *, status: int, after: float | None = None
+    ) -> "Problem":
+        """Read a problem body; what is missing is filled with the most careful meaning."""
+        retry = body["retry"] if isinstance(body.get("retry"), dict) else {}
+        seconds = retry.get("after_seconds")
+        return cls(
+            status=status,
+            code=str(body.get("code", "")),
+            reason=str(body.get("reason", "")),
+            detail=str(body.get("detail", body.get("title", "")))[:2000],
+            rule=str(retry.get("rule", "")),
+            effect=str(body.get("effect", "unknown")),
+            after_seconds=float(seconds) if isinstance(seconds, (int, float)) else after,
+            current=body["current"] if isinstance(body.get("current"), dict) else {},
+        )
+
+    @property
+    def transient(self) -> bool:
+        """Whether the same request, sent again later, may succeed.
+
+        A failure without a rule (a proxy's 502, an unexpected 500) leaves the effect unknown; the
+        same identity again is how it becomes known.
+        """
+        if not self.rule:
+            return self.status >= 500 or self.status == 429
+        if self.rule == "same_key":
+            return True
+        return (
+            self.rule in ("wait", "reconcile")
+            and self.code in TRANSIENT_CODES
+            and self.reason not in DECIDED_REASONS
+        )
+
+
+class Refused(Exception):
+    """The control plane refused the request."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(f"{problem.status} {problem.reason or problem.code}: {problem.detail}")
+
+
+class Unreachable(Exception):
+    """No answer came; whether the request arrived is not known."""
+
+
+class GaveUp(Exception):
+    """The wait for an answer ended before an answer came; the request may have had its effect."""
+
+
+class Session:
+    """Who we are to the control plane: an implicit session of `(agent, worker_id)`.
+
+    The token is read from a file again when the control plane rejects it, so that a rotated
+    credential is picked up without a restart.
+    """
+
+    def __init__(self, *, worker_id: str, token: str = "", token_file: Path | None = None) -> None:
+        self.worker_id = worker_id
+        self._token = token
+        self._token_file = token_file
+        self._lock = threading.Lock()
+        if token_file is not None:
+            self._token = token_file.read_text().strip()
+
+    def headers(self) -> dict[str, str]:
+        """Return the headers that say who calls."""
+        return {"Authorization": f"Bearer {self._token}"}
+
+    def open(self, plane: "ControlPlane", *, wait: Callable[[float], bool]) -> None:
+        """Become somebody; an implicit session is one by calling.
+
+        :raises Refused: the control plane does not let us.
+        :raises GaveUp: `wait` said so.
+        """
+        return None
+
+    def presence(self) -> Call | None:
+        """Return the call that says that we live; None where asking for work says it."""
+        return None
+
+    def mend(
+        self,
+        plane: "ControlPlane",
+        problem: Problem,
+        *,
+        sent_with: dict[str, str],
+        wait: Callable[[float], bool],
+    ) -> bool:
+        """Try to become somebody again after a refusal; return whether to send the call again.
+
+        Only the call is repeated, with its identity; never the work that it is about.
+
+        :param sent_with: the headers under which the call was refused.
+        """
+        if problem.reason != "UNAUTHENTICATED" or self._token_file is None:
+            return False
+        with self._lock:
+            try:
+                self._token = self._token_file.read_text().strip()
+            except OSError:
+                log.warning("the token file cannot be read")
+            return self.headers()["Authorization"] != sent_with["Authorization"]
+
+
+class ControlPlane:
+    """Sends calls. Thread-safe: heartbeats, jobs and the claim loop share one."""
+
+    def __init__(
+        self, *, url: str, session: Session, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self.session = session
+        self._http = httpx.Client(
+            base_url=url.rstrip("/"),
+            headers={"Fencepost-Protocol": PROTOCOL_VERSION, "Accept": "application/json"},
+            transport=transport,
+            follow_redirects=False,
+            trust_env=False,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def send(
+        self,
+        call: Call,
+        *,
+        timeout_s: float = ANSWER_TIMEOUT_SECONDS,
+        sent_with: dict[str, str] | None = None,
+    ) -> Answer:
+        """Send the call once and return its answer.
+
+        :param timeout_s: seconds of silence after which no answer is expected any more.
+        :param sent_with: the headers that say who calls; by default the session's.
+        :raises Refused: the control plane refused it.
+        :raises Unreachable: no answer came.
+        """
+        asked_at = steady_now()
+        headers = dict(self.session.headers() if sent_with is None else sent_with)
+        if call.key is not None:
+            headers["Idempotency-Key"] = call.key
+        content = None
+        if call.body is not None:
+            content = json.dumps(call.body, allow_nan=False).encode()
+            headers["Content-Type"] = "application/json"
+        timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_SECONDS, timeout_s))
+        try:
+            response = self._http.request(
+                call.method, call.path, content=content, headers=headers, timeout=timeout
+            )
+        except httpx.HTTPError as error:
+            raise Unreachable(f"{call.method} {call.path}: {type(error).__name__}") from error
+        return _read(response, asked_at=asked_at)
+
+    def deliver(
+        self,
+        call: Call,
+        *,
+        wait: Callable[[float], bool],
+        timeout_s: float = ANSWER_TIMEOUT_SECONDS,
+    ) -> Answer:
+        """Send the call until it is answered, always with the same identity.
+
+        :param wait: waits so many seconds; returns False when there is no use in going on.
+        :raises Refused: the refusal is one that sending again does not mend.
+        :raises GaveUp: `wait` said so.
+        """
+        failures, first_asked_at, mended = 0, steady_now(), set[str]()
+        while True:
+            sent_with = self.session.headers()
+            try:
+                answer = self.send(call, timeout_s=timeout_s, sent_with=sent_with)
+                return Answer(answer.status, answer.body, answer.replayed, first_asked_at)
+            except Unreachable as error:
+                after = 0.0
+                log.warning("no answer, will send the same again: %s", error)
+            except Refused as error:
+                problem = error.problem
+                if problem.reason not in mended:
+                    mended.add(problem.reason)
+                    if self.session.mend(self, problem, sent_with=sent_with, wait=wait):
+                        continue
+                if not problem.transient:
+                    raise
+                after = problem.after_seconds or 0.0
+                log.warning("refused for now: %s", error)
+            failures += 1
+            delay = min(MAX_WAIT_SECONDS, after) + retry_delay_s(failures)
+            if not wait(delay):
+                raise GaveUp(f"{call.method} {call.path}")
+
+
+def _read(response: httpx.Response, *, asked_at: float) -> Answer:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    if response.is_success:
+        if not isinstance(body, dict):
+            raise Unreachable(f"{response.request.url.path}: the answer is not a JSON object")
+        replayed = response.headers.get("Idempotent-Replayed", "") == "true"
+        return Answer(response.status_code, body, replayed, asked_at)
+    after = _retry_after_s(response.headers.get("Retry-After"))
+    problem = body if isinstance(body, dict) else {}
+    raise Refused(Problem.from_body(problem, status=response.status_code, after=after))
+
+
+def _retry_after_s(value: str | None) -> float | None:
+    """Return the seconds of a Retry-After header, which may also be a date (RFC 9110, 10.2.3)."""
+    if value is None:
+        return None
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        return max(0.0, parsedate_to_datetime(value).timestamp() - time())
+    except (TypeError, ValueError):
+        return None

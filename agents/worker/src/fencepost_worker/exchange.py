@@ -1,0 +1,396 @@
+"""The folder in which one external effect is requested, begun and answered, once.
+
+    exchange/<external_request_id>/request.json    what is asked; never changed
+    exchange/<external_request_id>/calls/*.json    keys of calls to the control plane, before use
+    exchange/<external_request_id>/started.json    durable before the effect begins
+    exchange/<external_request_id>/result.json     what came of it; never changed
+
+After a crash the files say what is true: a result is replayed, a start without a result is
+unknown, a request alone was never begun.  The documents' schemas are published in
+`docs/reference/execution-request.schema.json` and `execution-result.schema.json`.
+"""
+
+import enum
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fencepost_worker import durable
+from fencepost_worker.claim import Job
+from fencepost_worker.client import Call
+from fencepost_worker.identity import canonical, checked_attempt, external_request_id, sha256_hex
+
+OUTCOMES = ("succeeded", "failed", "not_started")
+USAGE_MEMBERS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
+ARTIFACT_MEMBERS = frozenset({"name", "media_type", "size_bytes", "sha256", "pointer"})
+MAX_ARTIFACTS = 100
+MAX_FACTS = 100
+MAX_FACT_ID_CHARS = 120
+MAX_FACT_BYTES = 256 * 1024
+#: A CloudEvents type, as com.example.report.published.
+FACT_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
+#: What a reflection may say, and how long each text may be.
+REFLECTION_TEXTS = {
+    "what_worked": 20_000,
+    "what_failed": 20_000,
+    "pattern_observed": 20_000,
+    "context_type": 100,
+    "success_signal": 20_000,
+    "failure_signal": 20_000,
+    "sensitivity_level": 20,
+}
+MAX_TOOLS = 200
+MAX_RESULT_BYTES = 1024 * 1024
+MAX_MESSAGE_CHARS = 4000
+MAX_CODE_CHARS = 80
+REQUEST_ID = re.compile(r"xr_[0-9a-f]{64}")
+
+
+class ExchangeConflict(Exception):
+    """The exchange holds another request or another result than the one that is offered."""
+
+
+class AlreadyStarted(Exception):
+    """The effect has begun before; it must not begin again."""
+
+
+class ResultRefused(Exception):
+    """A result document that is not valid, or is not the result of this request.
+
+    `code` is the error code under which the attempt fails.
+    """
+
+    def __init__(self, detail: str, *, code: str = "RESULT_INVALID") -> None:
+        self.code = code
+        super().__init__(detail)
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request document, with the parts that the result must bind."""
+
+    document: dict[str, Any]
+
+    @classmethod
+    def of(cls, job: Job, *, runtime: str, attempt: int) -> "Request":
+        """Build the request of this attempt.
+
+        :raises ValueError: `attempt` is not an integer >= 1.
+        """
+        claim = job.claim
+        number = checked_attempt(attempt)
+        request_id = external_request_id(
+            task_id=claim.task_id,
+            job_id=claim.job_id,
+            execution_digest=claim.execution_digest,
+            runtime=runtime,
+            attempt=number,
+        )
+        told = {name: claim.document.get(name) for name in ("previous_progress", "rework")}
+        coordinates = {
+            "external_request_id": request_id,
+            "execution_digest": claim.execution_digest,
+            "attempt": number,
+            "runtime": runtime,
+        }
+        return cls(job.task | told | coordinates)
+
+    @property
+    def external_request_id(self) -> str:
+        """The name of the effect."""
+        value: str = self.document["external_request_id"]
+        return value
+
+    @property
+    def attempt(self) -> int:
+        """The attempt number."""
+        value: int = self.document["attempt"]
+        return value
+
+    @property
+    def task_id(self) -> str:
+        """The task that the effect is for."""
+        value: str = self.document["task_id"]
+        return value
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the canonical request."""
+        return sha256_hex(canonical(self.document))
+
+    @property
+    def binding(self) -> dict[str, Any]:
+        """The members that a result must repeat."""
+        names = ("external_request_id", "attempt", "execution_digest")
+        return {name: self.document[name] for name in names}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result document that was checked against its request."""
+
+    document: dict[str, Any]
+
+    @classmethod
+    def of(cls, request: Request, document: Any) -> "Result":
+        """Check a result document and fill in its optional members.
+
+        :raises ResultRefused: it is not valid or binds another request.
+        """
+        if not isinstance(document, dict):
+            raise ResultRefused("the result is not a JSON object")
+        _check_binding(request, document)
+        unknown = document.keys() - request.binding.keys() - RESULT_DEFAULTS.keys() - {"outcome"}
+        if unknown:
+            raise ResultRefused(f"unknown members: {', '.join(sorted(unknown))[:200]}")
+        if document.get("outcome") not in OUTCOMES:
+            raise ResultRefused(f"outcome must be one of {', '.join(OUTCOMES)}")
+        whole = RESULT_DEFAULTS | document
+        for name, check in MEMBER_CHECKS.items():
+            if not check(whole[name]):
+                raise ResultRefused(f"{name} is not valid")
+        if len(durable.encode(whole)) > MAX_RESULT_BYTES:
+            raise ResultRefused(f"the result is larger than {MAX_RESULT_BYTES} bytes")
+        return cls(whole)
+
+    @classmethod
+    def failed(
+        cls, request: Request, *, code: str, message: str, retryable: bool, **over: Any
+    ) -> "Result":
+        """Return the result of an effect that did not succeed."""
+        document = request.binding | {
+            "outcome": "failed",
+            "error_code": code[:MAX_CODE_CHARS],
+            "error_message": message[-MAX_MESSAGE_CHARS:] or code,
+            "retryable": retryable,
+        }
+        return cls.of(request, document | over)
+
+    @property
+    def outcome(self) -> str:
+        """`succeeded`, `failed` or `not_started`."""
+        value: str = self.document["outcome"]
+        return value
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the canonical result."""
+        return sha256_hex(canonical(self.document))
+
+
+RESULT_DEFAULTS: dict[str, Any] = {
+    "result": None,
+    "artifacts": [],
+    "needs_review": False,
+    "escalate": None,
+    "usage": None,
+    "facts": [],
+    "reflection": None,
+    "provider_response_id": None,
+    "error_code": None,
+    "error_message": None,
+    "retryable": False,
+}
+
+
+def _is_text(limit: int) -> Any:
+    return lambda value: value is None or (isinstance(value, str) and len(value) <= limit)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _is_usage(value: Any) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, dict)
+        and {"input_tokens", "output_tokens"} <= value.keys() <= set(USAGE_MEMBERS)
+        and all(_is_count(count) for count in value.values())
+    )
+
+
+def _is_escalation(value: Any) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, dict)
+        and value.keys() <= {"reason", "notify_to"}
+        and isinstance(value.get("reason"), str)
+        and value["reason"] != ""
+        and isinstance(value.get("notify_to", ""), str)
+    )
+
+
+def _are_artifacts(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) <= MAX_ARTIFACTS
+        and all(
+            isinstance(artifact, dict)
+            and isinstance(artifact.get("name"), str)
+            and artifact.keys() <= ARTIFACT_MEMBERS
+            for artifact in value
+        )
+    )
+
+
+def _are_facts(value: Any) -> bool:
+    if not isinstance(value, list) or len(value) > MAX_FACTS:
+        return False
+    names = [fact.get("fact_id") for fact in value if isinstance(fact, dict)]
+    return len(names) == len(value) and all(map(_is_fact, value)) and len(set(names)) == len(names)
+
+
+def _is_fact(value: dict[str, Any]) -> bool:
+    fact_id, kind, data = (value.get(name) for name in ("fact_id", "type", "data"))
+    if value.keys() != {"fact_id", "type", "data"} or not isinstance(data, dict):
+        return False
+    if not isinstance(fact_id, str) or not 0 < len(fact_id) <= MAX_FACT_ID_CHARS:
+        return False
+    if not isinstance(kind, str) or FACT_TYPE.fullmatch(kind) is None:
+        return False
+    try:
+        return len(canonical(data)) <= MAX_FACT_BYTES
+    except ValueError:  # a number that is not the same everywhere has no canonical form
+        return False
+
+
+def _is_reflection(value: Any) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, dict) or not value:
+        return False
+    tools = value.get("tool_sequence", [])
+    texts = {name: said for name, said in value.items() if name != "tool_sequence"}
+    return (
+        isinstance(tools, list)
+        and len(tools) <= MAX_TOOLS
+        and texts.keys() <= REFLECTION_TEXTS.keys()
+        and value.get("sensitivity_level") != ""
+        and all(
+            isinstance(said, str) and len(said) <= REFLECTION_TEXTS[name]
+            for name, said in texts.items()
+        )
+    )
+
+
+MEMBER_CHECKS = {
+    "result": lambda value: value is None or isinstance(value, dict),
+    "artifacts": _are_artifacts,
+    "needs_review": lambda value: isinstance(value, bool),
+    "escalate": _is_escalation,
+    "usage": _is_usage,
+    "facts": _are_facts,
+    "reflection": _is_reflection,
+    "provider_response_id": _is_text(200),
+    "error_code": _is_text(MAX_CODE_CHARS),
+    "error_message": _is_text(MAX_MESSAGE_CHARS),
+    "retryable": lambda value: isinstance(value, bool),
+}
+
+
+def _check_binding(request: Request, document: dict[str, Any]) -> None:
+    for name, expected in request.binding.items():
+        got = document.get(name)
+        # An attempt of True or 1.0 equals 1 in Python and is refused all the same.
+        if got != expected or type(got) is not type(expected):
+            raise ResultRefused(f"{name} is not that of the request", code="RESULT_NOT_BOUND")
+
+
+class Stage(enum.Enum):
+    """How far an exchange has come."""
+
+    REQUESTED = "requested"
+    STARTED = "started"
+    ANSWERED = "answered"
+
+
+class Exchange:
+    """One effect's folder."""
+
+    def __init__(self, folder: Path, request: Request) -> None:
+        self.request = request
+        self._folder = folder
+
+    @property
+    def stage(self) -> Stage:
+        """How far it has come, by what is on disk."""
+        if (self._folder / "result.json").exists():
+            return Stage.ANSWERED
+        if (self._folder / "started.json").exists():
+            return Stage.STARTED
+        return Stage.REQUESTED
+
+    def once(self, name: str, call: Call) -> tuple[Call, bool]:
+        """Return the call under this name as it was first made, and whether it was made before.
+
+        The call with its key is durable before it is sent, so a restart sends the same one.
+        """
+        path = self._folder / "calls" / f"{name}.json"
+        try:
+            durable.create(path, durable.encode(call.as_document()))
+        except FileExistsError:
+            return Call(**(durable.read_document(path) or {})), True
+        return call, False
+
+    def made(self, name: str) -> bool:
+        """Whether a call was made under this name."""
+        return (self._folder / "calls" / f"{name}.json").exists()
+
+    def begin(self) -> None:
+        """Mark, durably, that the effect begins now.
+
+        :raises AlreadyStarted: it was marked before, by whomever.
+        """
+        try:
+            durable.create(self._folder / "started.json", durable.encode(self.request.binding))
+        except FileExistsError as error:
+            raise AlreadyStarted(self.request.external_request_id) from error
+
+    def record(self, result: Result) -> Result:
+        """Keep the result, once; the same result again changes nothing.
+
+        :raises ExchangeConflict: another result is kept already.
+        """
+        content = durable.encode(result.document)
+        try:
+            durable.create(self._folder / "result.json", content)
+        except FileExistsError as error:
+            if (self._folder / "result.json").read_bytes() != content:
+                raise ExchangeConflict("another result is recorded") from error
+        return result
+
+    def result(self) -> Result | None:
+        """Return the recorded result, or None.
+
+        :raises ResultRefused: the file does not hold a result of this request.
+        """
+        document = durable.read_document(self._folder / "result.json")
+        return None if document is None else Result.of(self.request, document)
+
+
+class ExternalAgentExchange:
+    """All exchanges below one data folder, each keyed by its external request id."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = durable.make_folder(folder)
+
+    def open(self, request: Request) -> Exchange:
+        """Return the exchange of this request; the first call writes its request document.
+
+        :raises ExchangeConflict: another request is kept under the same id.
+        """
+        if REQUEST_ID.fullmatch(request.external_request_id) is None:
+            raise ValueError("not an external request id")
+        folder = self._folder / request.external_request_id
+        content = durable.encode(request.document)
+        try:
+            durable.create(folder / "request.json", content)
+        except FileExistsError as error:
+            if json.loads((folder / "request.json").read_bytes()) != json.loads(content):
+                raise ExchangeConflict("another request is recorded under this id") from error
+        return Exchange(folder, request)

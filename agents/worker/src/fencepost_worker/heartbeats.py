@@ -1,0 +1,194 @@
+"""The thread that keeps all leases of the worker alive, and hears what the control plane wants."""
+
+import logging
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from fencepost_worker.client import (
+    Answer,
+    Call,
+    ControlPlane,
+    GaveUp,
+    Problem,
+    Refused,
+    Unreachable,
+)
+from fencepost_worker.lease import MIN_INTERVAL_SECONDS, Ended, Lease
+from fencepost_worker.timing import retry_delay_s, steady_now
+
+log = logging.getLogger("fencepost_worker")
+
+MAX_BEATS_PER_CALL = 500
+RETRY_CAP_SECONDS = 5.0
+
+#: Refusals after which the attempt is no longer ours.
+LOST_REASONS = frozenset(
+    {"STALE_FENCING_TOKEN", "SESSION_SUPERSEDED", "INVALID_TRANSITION", "NOT_FOUND", "WRONG_OWNER"}
+)
+
+
+class Keeper:
+    """Beats for all leases of the worker on a thread of its own, in batches."""
+
+    def __init__(self, *, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._leases: dict[tuple[str, int], Lease] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="heartbeats", daemon=True)
+
+    def start(self) -> None:
+        """Begin to beat."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop to beat, and wait for the beat that is under way."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def add(self, lease: Lease) -> None:
+        """Keep this lease alive from now on; one of an earlier attempt is not ours any more."""
+        with self._changed:
+            for held in self._leases.values():
+                if held.task_id == lease.task_id and held.attempt < lease.attempt:
+                    held.end(Ended.LOST)
+            self._leases[lease.task_id, lease.attempt] = lease
+            self._changed.notify_all()
+
+    def drop(self, lease: Lease) -> None:
+        """Let this lease go."""
+        with self._changed:
+            self._leases.pop((lease.task_id, lease.attempt), None)
+
+    @property
+    def draining(self) -> bool:
+        """Whether the control plane said that the agent takes no new work while these last."""
+        return any(lease.draining for lease in self._held())
+
+    def end_all(self, why: Ended) -> None:
+        """End every lease, so that all work stops."""
+        for lease in self._held():
+            lease.end(why)
+
+    def beat(self, leases: Iterable[Lease]) -> bool:
+        """Send one heartbeat for these leases and apply what it says.
+
+        :returns: whether an answer came.
+        """
+        asked = [lease for lease in leases if lease.ended is None][:MAX_BEATS_PER_CALL]
+        if not asked:
+            return True
+        body = {"leases": [_beat_of(lease) for lease in asked]}
+        sent_with = self._plane.session.headers()
+        timeout_s = max(MIN_INTERVAL_SECONDS, min(lease.interval_seconds for lease in asked))
+        try:
+            answer = self._plane.send(
+                Call("POST", "/v1/leases/heartbeat", body),
+                timeout_s=timeout_s,
+                sent_with=sent_with,
+            )
+        except Unreachable as error:
+            log.warning("heartbeat without an answer: %s", error)
+            return False
+        except Refused as error:
+            log.warning("heartbeat refused: %s", error)
+            self._refused(asked, error.problem, sent_with=sent_with)
+            return False
+        self._apply(asked, answer)
+        return True
+
+    def _apply(self, leases: list[Lease], answer: Answer) -> None:
+        results = answer.body.get("results")
+        for lease, result in zip(
+            leases, results if isinstance(results, list) else [], strict=False
+        ):
+            if not isinstance(result, dict):
+                continue
+            if _number(result.get("status"), 200) >= 400:
+                self._refuse(lease, result)
+                continue
+            control = result.get("control", "continue")
+            if control == "stop":
+                lease.end(Ended.STOPPED)
+                continue
+            lease.renew(
+                asked_at=answer.asked_at,
+                ttl_seconds=_number(result.get("ttl_seconds"), 0.0),
+                control=str(control),
+            )
+
+    def _refused(self, leases: list[Lease], problem: Problem, *, sent_with: dict[str, str]) -> None:
+        if problem.reason in LOST_REASONS:
+            for lease in leases:
+                lease.end(Ended.LOST)
+            return
+        try:
+            # No waiting here: the next beat tries again.
+            self._plane.session.mend(
+                self._plane, problem, sent_with=sent_with, wait=lambda seconds: False
+            )
+        except (Refused, GaveUp) as error:
+            log.warning("the session could not be mended: %s", error)
+
+    def _refuse(self, lease: Lease, problem: dict[str, Any]) -> None:
+        reason = problem.get("reason", "")
+        log.warning("lease of %s refused: %s", lease.task_id, reason)
+        if reason == "LEASE_EXPIRED":
+            lease.end(Ended.EXPIRED)
+        elif reason in LOST_REASONS:
+            lease.end(Ended.LOST)
+
+    def _held(self) -> list[Lease]:
+        with self._changed:
+            return list(self._leases.values())
+
+    def _run(self) -> None:
+        failures, due = 0, steady_now()
+        while (leases := self._wait_until(due)) is not None:
+            batches = [
+                leases[i : i + MAX_BEATS_PER_CALL]
+                for i in range(0, len(leases), MAX_BEATS_PER_CALL)
+            ]
+            answered = [self.beat(batch) for batch in batches]
+            pause_s = min(lease.interval_seconds for lease in leases)
+            if all(answered):
+                failures = 0
+            else:
+                failures += 1
+                cap_s = min(RETRY_CAP_SECONDS, pause_s)
+                pause_s = retry_delay_s(failures, base_s=cap_s, cap_s=cap_s)
+            due = steady_now() + pause_s
+
+    def _wait_until(self, due: float) -> list[Lease] | None:
+        """Return the leases to beat for once it is time and there are any; None at the end."""
+        with self._changed:
+            while not self._closed:
+                leases = list(self._leases.values())
+                if leases:
+                    # A lease that has just come may want to be heard of before the others do.
+                    soonest = steady_now() + min(lease.interval_seconds for lease in leases)
+                    left_s = min(due, soonest) - steady_now()
+                    if left_s <= 0:
+                        return leases
+                    self._changed.wait(left_s)
+                else:
+                    self._changed.wait()
+            return None
+
+
+def _beat_of(lease: Lease) -> dict[str, Any]:
+    beat = {
+        "task_id": lease.task_id,
+        "attempt": lease.attempt,
+        "fencing_token": lease.fencing_token,
+    }
+    progress = lease.progress()
+    return beat if progress is None else beat | {"progress": progress}
+
+
+def _number(value: Any, default: float) -> float:
+    return float(value) if type(value) in (int, float) else default

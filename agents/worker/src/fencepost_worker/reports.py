@@ -1,0 +1,147 @@
+"""How the end of an attempt is told to the control plane: pure functions from result to calls."""
+
+from typing import Any
+from urllib.parse import quote
+
+from uuid_utils.compat import uuid7
+
+from fencepost_worker.claim import Claim
+from fencepost_worker.client import Call
+from fencepost_worker.exchange import MAX_CODE_CHARS, MAX_MESSAGE_CHARS, Result
+from fencepost_worker.identity import canonical, sha256_hex
+from fencepost_worker.journal import Report
+
+
+def job_path(claim: Claim, verb: str) -> str:
+    """Return the path of a call on the claimed job."""
+    return f"/v1/jobs/{quote(claim.task_id, safe='')}/{verb}"
+
+
+def of_result(
+    claim: Claim,
+    result: Result,
+    *,
+    worker_id: str,
+    governed: bool,
+    progress: dict[str, Any] | None = None,
+) -> Report:
+    """Return the report of an effect whose result is known; the call that ends it is the last.
+
+    :param governed: the control plane started an execution, and is owed its result first.
+    """
+    calls = [_execution_result(claim, result)] if governed else []
+    document = result.document
+    # Before the end: with it the token goes, and what is told under an old one is not relayed.
+    calls += [_fact(claim, fact) for fact in document["facts"]]
+    if document["reflection"] is not None:
+        calls.append(_reflection(claim, document["reflection"], worker_id=worker_id))
+    if document["escalate"] is not None:
+        calls.append(_escalate(claim, document["escalate"], worker_id=worker_id))
+    elif result.outcome == "succeeded":
+        calls.append(_complete(claim, result, worker_id=worker_id))
+    else:
+        calls += of_failure(
+            claim,
+            worker_id=worker_id,
+            code=document["error_code"] or "FAILED",
+            message=document["error_message"] or "the work failed",
+            retryable=document["retryable"],
+            progress=progress,
+        ).calls
+    return Report(tuple(calls))
+
+
+def of_undelivered(
+    claim: Claim,
+    result: Result,
+    failure: Report,
+    *,
+    governed: bool,
+) -> Report:
+    """Return the report of an attempt whose effect is known, and whose artifacts are not stored.
+
+    Facts and reflection are left to the attempt that delivers.
+    """
+    calls = [_execution_result(claim, result)] if governed else []
+    return Report((*calls, *failure.calls))
+
+
+def of_failure(
+    claim: Claim,
+    *,
+    worker_id: str,
+    code: str,
+    message: str,
+    retryable: bool,
+    progress: dict[str, Any] | None = None,
+) -> Report:
+    """Return the report of an attempt that failed, or whose outcome nobody here knows.
+
+    Of an unknown outcome no execution result is told: the control plane then keeps the job in
+    doubt instead of trying again.
+    """
+    body: dict[str, Any] = claim.authority | {
+        "worker_id": worker_id,
+        "error_code": code[:MAX_CODE_CHARS],
+        "error_message": message[:MAX_MESSAGE_CHARS],
+        "retryable": retryable,
+    }
+    if progress is not None:
+        body["progress"] = progress
+    return Report((Call("POST", job_path(claim, "fail"), body),))
+
+
+def completes(result: Result) -> bool:
+    """Whether the attempt ends with a delivery, and not with a failure or in a human's hands."""
+    return result.outcome == "succeeded" and result.document["escalate"] is None
+
+
+def delivered_result(result: Result) -> dict[str, Any]:
+    """Return what the job's result says: the work's own words, and its artifacts."""
+    return (result.document["result"] or {}) | {"artifacts": result.document["artifacts"]}
+
+
+def _complete(claim: Claim, result: Result, *, worker_id: str) -> Call:
+    body = claim.authority | {
+        "worker_id": worker_id,
+        "result": delivered_result(result),
+        "needs_review": result.document["needs_review"],
+    }
+    return Call("POST", job_path(claim, "complete"), body)
+
+
+def _escalate(claim: Claim, escalation: dict[str, Any], *, worker_id: str) -> Call:
+    body = claim.authority | {"worker_id": worker_id} | escalation
+    return Call("POST", job_path(claim, "escalate"), body)
+
+
+def _fact(claim: Claim, fact: dict[str, Any]) -> Call:
+    body = fact | {
+        "content_sha256": sha256_hex(canonical(fact["data"])),
+        "subject": {"task_id": claim.task_id} | claim.authority,
+    }
+    return Call("POST", "/v1/facts", body, key=str(uuid7()))
+
+
+def _reflection(claim: Claim, reflection: dict[str, Any], *, worker_id: str) -> Call:
+    body = claim.authority | {"worker_id": worker_id} | reflection
+    # The key makes it one: the server numbers reflections, and cannot know a repeated one else.
+    return Call("POST", job_path(claim, "reflections"), body, key=str(uuid7()))
+
+
+def _execution_result(claim: Claim, result: Result) -> Call:
+    document = result.document
+    body: dict[str, Any] = claim.authority | {
+        "task_id": claim.task_id,
+        "execution_digest": claim.execution_digest,
+        "outcome": result.outcome,
+        "result_sha256": result.sha256,
+    }
+    if result.outcome == "succeeded":
+        told = delivered_result(result)
+        body |= {"result": told, "result_sha256": sha256_hex(canonical(told))}
+    for name in ("usage", "error_code"):
+        if document[name] is not None:
+            body[name] = document[name]
+    path = f"/v1/executions/{document['external_request_id']}/result"
+    return Call("POST", path, body, key=str(uuid7()))

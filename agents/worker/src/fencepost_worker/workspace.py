@@ -1,0 +1,144 @@
+"""A folder of its own for every attempt, and the artifacts that are taken out of it."""
+
+import hashlib
+import os
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from fencepost_worker import durable
+from fencepost_worker.identity import checked_attempt, folder_name
+
+MAX_NAME_CHARS = 200
+MAX_ARTIFACT_BYTES = 1024 * 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
+DEFAULT_MEDIA_TYPE = "application/octet-stream"
+
+
+class ArtifactRefused(Exception):
+    """A named artifact is not a regular file inside the workspace's artifacts folder."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where one attempt works. Programs run in `folder` and leave artifacts in `artifacts`."""
+
+    folder: Path
+    artifacts: Path
+    progress: Path
+    process: Path
+
+
+class Workspaces:
+    """All workspaces below one data folder, and the store that artifacts are kept in."""
+
+    def __init__(self, folder: Path) -> None:
+        self._workspaces = durable.make_folder(folder / "workspaces")
+        self._store = durable.make_folder(folder / "artifacts" / "sha256")
+
+    def of(self, *, task_id: str, attempt: int) -> Workspace:
+        """Return the workspace of the attempt without touching it."""
+        root = self._workspaces / folder_name(task_id) / str(checked_attempt(attempt))
+        folder = root / "work"
+        return Workspace(
+            folder=folder,
+            artifacts=folder / "artifacts",
+            progress=folder / "progress.json",
+            # Beside the folder that the program works in, so that it cannot write there.
+            process=root / "process.json",
+        )
+
+    def open(self, *, task_id: str, attempt: int) -> Workspace:
+        """Return the attempt's workspace, fresh and empty."""
+        workspace = self.of(task_id=task_id, attempt=attempt)
+        durable.remove_folder(workspace.folder)
+        durable.make_folder(workspace.artifacts)
+        return workspace
+
+    def discard(self, *, task_id: str, attempt: int) -> None:
+        """Remove the attempt's workspace; artifacts that were kept stay."""
+        root = self.of(task_id=task_id, attempt=attempt).folder.parent
+        durable.remove_folder(root)
+
+    def keep(self, workspace: Workspace, listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Copy the listed artifacts into the store, by content, and return their descriptions.
+
+        :param listed: `{"name": ..., "media_type": ...}` each; names are relative paths.
+        :returns: `name, media_type, size_bytes, sha256, pointer` each.
+        :raises ArtifactRefused: a name that is not a regular file in the folder.
+        """
+        return [self._keep_one(workspace, artifact) for artifact in listed]
+
+    def path_of(self, sha256: str) -> Path:
+        """Return where the artifact of this checksum is kept."""
+        return self._store / sha256[:2] / sha256
+
+    def _keep_one(self, workspace: Workspace, artifact: dict[str, Any]) -> dict[str, Any]:
+        name = _checked_name(artifact.get("name"))
+        size_bytes, sha256 = self._store_file(workspace.artifacts, name)
+        return {
+            "name": name,
+            "media_type": str(artifact.get("media_type") or DEFAULT_MEDIA_TYPE)[:100],
+            "size_bytes": size_bytes,
+            "sha256": sha256,
+            "pointer": f"sha256:{sha256}",
+        }
+
+    def _store_file(self, folder: Path, name: str) -> tuple[int, str]:
+        digest, size = hashlib.sha256(), 0
+        with os.fdopen(_open_inside(folder, name), "rb") as source:
+            handle, temporary = tempfile.mkstemp(dir=self._store, prefix=".tmp-")
+            try:
+                with os.fdopen(handle, "wb") as target:
+                    while chunk := source.read(CHUNK_BYTES):
+                        size += len(chunk)
+                        if size > MAX_ARTIFACT_BYTES:
+                            raise ArtifactRefused(f"{name} is larger than {MAX_ARTIFACT_BYTES}")
+                        digest.update(chunk)
+                        target.write(chunk)
+                    target.flush()
+                    os.fsync(target.fileno())
+                path = self.path_of(digest.hexdigest())
+                durable.make_folder(path.parent)
+                os.replace(temporary, path)
+                durable.sync_folder(path.parent)
+            finally:
+                Path(temporary).unlink(missing_ok=True)
+        return size, digest.hexdigest()
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME_CHARS or "\0" in name:
+        raise ArtifactRefused(f"not an artifact name: {name!r:.80}")
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts or str(path) != name or name == ".":
+        raise ArtifactRefused(f"{name!r} leaves the artifacts folder")
+    return name
+
+
+def _open_inside(folder: Path, name: str) -> int:
+    """Open the file for reading, following no symbolic link on the way.
+
+    :raises ArtifactRefused: it is missing, a link, or not a regular file.
+    """
+    *parents, last = PurePosixPath(name).parts
+    handle = -1
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        for part in parents:
+            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        # Without NONBLOCK a named pipe would hold us here for ever.
+        file = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+    except OSError as error:
+        raise ArtifactRefused(f"{name}: {error.strerror}") from error
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise ArtifactRefused(f"{name} is not a regular file")
+    return file

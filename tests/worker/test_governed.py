@@ -1,0 +1,684 @@
+"""Effects that leave the machine: leave first, then the effect once, then its result."""
+
+import importlib.util
+import json
+import signal
+import subprocess
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fencepost_worker.adapters.http import Endpoint, HttpAdapter
+from fencepost_worker.adapters.openai import OpenAIAdapter, read_usage
+from fencepost_worker.client import ControlPlane
+from fencepost_worker.envelopes import KeyRing, verified_job
+from fencepost_worker.exchange import ExternalAgentExchange, Request
+from fencepost_worker.executor import ExternalAgentExecutor
+from fencepost_worker.governed import ControlPlaneAuthority, ModelNeeds
+from fencepost_worker.identity import canonical, external_request_id, sha256_hex
+from fencepost_worker.journal import Journal
+from fencepost_worker.loop import Plan, Worker
+from fencepost_worker.session import ActivatedSession
+
+PATIENCE_SECONDS = 20
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+SESSION, EPOCH = "0190aaaa-0000-7000-8000-000000000001", "0190eeee-0000-7000-8000-000000000001"
+RESERVATION, PERMIT = "0190bbbb-0000-7000-8000-000000000001", "0190cccc-0000-7000-8000-000000000001"
+
+
+class OtherSide:
+    """An HTTP server whose answers a test writes."""
+
+    def __init__(self):
+        self.asked = []
+        self.changed = threading.Condition()
+        self.answer = lambda handler, document: say(handler, 200, bound(document))
+        side = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                with side.changed:
+                    side.asked.append((dict(self.headers), document))
+                    side.changed.notify_all()
+                side.answer(self, document)
+
+            def log_message(self, *args):
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server.server_port}/act"
+
+    def wait_until_asked(self):
+        with self.changed:
+            assert self.changed.wait_for(lambda: self.asked, PATIENCE_SECONDS)
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def say(handler, status, document, kind="application/json"):
+    content = document if isinstance(document, bytes) else json.dumps(document).encode()
+    handler.send_response(status)
+    handler.send_header("Content-Type", kind)
+    handler.send_header("Content-Length", str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)
+
+
+def events(*documents, done=True):
+    lines = [b"data: " + json.dumps(document).encode() + b"\n\n" for document in documents]
+    return b"".join([b": hello\n\n", *lines]) + (b"data: [DONE]\n\n" if done else b"")
+
+
+def delta(text, **over):
+    return {"id": "c-1", "model": "m", "choices": [{"delta": {"content": text}, **over}]}
+
+
+def bound(document, **over):
+    names = ("external_request_id", "attempt", "execution_digest")
+    answer = {"outcome": "succeeded", "result": {"text": "from outside"}}
+    return {name: document[name] for name in names} | answer | over
+
+
+def problem(status, code, reason, rule, **current):
+    retry = {"rule": rule, "after_seconds": None}
+    body = {"status": status, "code": code, "reason": reason, "retry": retry, "current": current}
+    return status, body | {"detail": f"told by the test: {reason}"}
+
+
+@pytest.fixture
+def other_side():
+    side = OtherSide()
+    yield side
+    side.close()
+
+
+@pytest.fixture
+def governing(plane):
+    """Teach the scripted control plane the governed calls."""
+    plane.routes["/activate$"] = lambda seen: (
+        200,
+        {"session_id": SESSION, "dispatcher_epoch": EPOCH, "state": "current"},
+    )
+    plane.routes["/v1/routes$"] = lambda seen: (
+        200,
+        {
+            "decision": "issued",
+            "model": "standin-1",
+            "reservation": {"reservation_id": RESERVATION, "state": "held"},
+        },
+    )
+    plane.routes["/executions/permits$"] = lambda seen: (
+        201,
+        {"permit_id": PERMIT, "state": "issued", "deadline_seconds": 60},
+    )
+    plane.routes["/v1/executions$"] = lambda seen: (
+        201,
+        {"decision": "issued", "state": "unknown", "deadline_seconds": 60},
+    )
+    plane.routes["/result$"] = lambda seen: (200, {"outcome": "recorded"})
+    return plane
+
+
+@pytest.fixture
+def start_governed(governing, tmp_path, other_side):
+    """Return a function that runs a governed worker until there is no more work."""
+    planes = []
+
+    def start(runtime="http", url="", silence_s=5.0, stream=True, **plan):
+        data = tmp_path / "data"
+        session = ActivatedSession(
+            worker_id="hermes@test",
+            agent="hermes",
+            cell_id="cell-1",
+            runtime=runtime,
+            path=data / "session.json",
+            token="fp_test.secret",
+        )
+        client = ControlPlane(url=governing.url, session=session)
+        planes.append(client)
+        needs = ModelNeeds(max_output_tokens=64) if runtime == "openai" else None
+        authority = ControlPlaneAuthority(plane=client, mode="mock", model_needs=needs)
+        executor = ExternalAgentExecutor(
+            exchange=ExternalAgentExchange(data / "exchange"), authority=authority
+        )
+        endpoint = Endpoint(url=url or other_side.url, silence_s=silence_s)
+        adapter = HttpAdapter(executor=executor, endpoint=endpoint)
+        if runtime == "openai":
+            adapter = OpenAIAdapter(
+                executor=executor, endpoint=endpoint, max_output_tokens=64, stream=stream
+            )
+        worker = Worker(
+            plane=client,
+            journal=Journal(data / "journal"),
+            adapter=adapter,
+            keys=KeyRing(plane=client),
+            plan=Plan(**({"agent": "hermes", "until_empty": True} | plan)),
+        )
+        thread = threading.Thread(target=worker.run, daemon=True)
+        thread.start()
+        return worker, thread
+
+    yield start
+    for client in planes:
+        client.close()
+
+
+def finish(started):
+    _, thread = started
+    thread.join(PATIENCE_SECONDS)
+    assert not thread.is_alive()
+
+
+def paths(plane):
+    told = ("/v1/routes", "/v1/executions", "/complete", "/fail")
+    return [seen.path for seen in plane.seen if any(part in seen.path for part in told)]
+
+
+def test_an_outside_effect_happens_between_its_start_and_its_result(
+    governing, start_governed, other_side
+):
+    job = governing.add_job("task-1")
+    order = []
+    started = governing.routes["/v1/executions$"]
+    governing.routes["/v1/executions$"] = lambda seen: order.append("start") or started(seen)
+
+    def act(handler, document):
+        order.append("effect")
+        say(handler, 200, bound(document))
+
+    other_side.answer = act
+    recorded = governing.routes["/result$"]
+    governing.routes["/result$"] = lambda seen: order.append("result") or recorded(seen)
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+
+    request_id = external_request_id(
+        task_id="task-1",
+        job_id=job["job_id"],
+        execution_digest=job["execution_digest"],
+        runtime="http",
+        attempt=1,
+    )
+    assert order == ["start", "effect", "result"]
+    assert verb == "complete"
+    headers, document = other_side.asked[0]
+    assert headers["Idempotency-Key"] == document["external_request_id"] == request_id
+    binding = {
+        "task_id": "task-1",
+        "attempt": 1,
+        "fencing_token": 1,
+        "external_request_id": request_id,
+    }
+    [permit] = governing.calls("/executions/permits$")
+    assert permit.body == binding | {
+        "reservation_id": None,
+        "mode": "mock",
+        "expected_revision": 2,
+    }
+    [start] = governing.calls("/v1/executions$")
+    assert start.body == binding | {
+        "permit_id": PERMIT,
+        "execution_digest": job["execution_digest"],
+        "runtime": "http",
+        "request_sha256": sha256_hex(canonical(document)),
+    }
+    [result] = governing.calls("/result$")
+    assert result.path == f"/v1/executions/{request_id}/result"
+    assert result.body == {
+        "task_id": "task-1",
+        "attempt": 1,
+        "fencing_token": 1,
+        "execution_digest": job["execution_digest"],
+        "outcome": "succeeded",
+        "result_sha256": sha256_hex(canonical(body["result"])),
+        "result": body["result"],
+    }
+    for seen in (permit, start, result):
+        assert seen.headers["fencepost-session"] == SESSION
+        assert seen.headers["fencepost-epoch"] == EPOCH
+        assert seen.headers["idempotency-key"]
+
+
+@pytest.mark.parametrize("lost", ["/routes$", "/permits$", "/v1/executions$", "/result$"])
+def test_a_lost_governed_answer_is_asked_for_again_with_the_same_key(
+    governing, start_governed, other_side, lost
+):
+    other_side.answer = lambda handler, document: say(
+        handler, 200, events(delta("done", finish_reason="stop")), "text/event-stream"
+    )
+    governing.add_job("task-1")
+    governing.fail_next(lost, applied=True)
+    finish(start_governed("openai"))
+
+    first, second = governing.calls(lost)
+    assert (first.body, first.headers["idempotency-key"]) == (
+        second.body,
+        second.headers["idempotency-key"],
+    )
+    assert len(other_side.asked) == 1
+    assert governing.outcome_of("task-1")[0] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("call", "refusal", "retryable"),
+    [
+        ("/v1/routes$", problem(429, "RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", "wait"), True),
+        ("/v1/routes$", problem(403, "PERMISSION_DENIED", "MODEL_NOT_ALLOWED", "stop"), False),
+        (
+            "/executions/permits$",
+            problem(403, "PERMISSION_DENIED", "LIVE_EXECUTION_NOT_AUTHORIZED", "stop"),
+            False,
+        ),
+        ("/v1/executions$", problem(409, "FAILED_PRECONDITION", "PERMIT_EXPIRED", "refresh"), True),
+    ],
+)
+def test_a_refused_grant_means_no_effect(
+    governing, start_governed, other_side, call, refusal, retryable
+):
+    governing.add_job("task-1")
+    governing.routes[call] = lambda seen: refusal
+    finish(start_governed("openai"))
+    verb, body = governing.outcome_of("task-1")
+
+    assert other_side.asked == []
+    assert verb == "fail"
+    assert (body["error_code"], body["retryable"]) == (refusal[1]["reason"], retryable)
+    assert not governing.calls("/result$")
+
+
+def test_a_start_that_says_refused_or_ended_means_no_effect(governing, start_governed, other_side):
+    governing.add_job("task-1")
+    governing.routes["/v1/executions$"] = lambda seen: (
+        200,
+        {"decision": "issued", "state": "succeeded", "deadline_seconds": 60},
+    )
+    finish(start_governed())
+
+    assert other_side.asked == []
+    assert governing.outcome_of("task-1")[0] == "fail"
+
+
+def test_an_effect_never_begins_past_its_deadline(governing, start_governed, other_side):
+    governing.add_job("task-1")
+    governing.routes["/v1/executions$"] = lambda seen: (
+        201,
+        {"decision": "issued", "state": "unknown", "deadline_seconds": 0},
+    )
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+
+    assert other_side.asked == []
+    [result] = governing.calls("/result$")
+    assert result.body["outcome"] == "not_started"
+    assert (verb, body["error_code"], body["retryable"]) == ("fail", "NOT_STARTED", True)
+
+
+def test_a_permit_is_asked_for_anew_when_the_job_has_moved_on(
+    governing, start_governed, other_side
+):
+    governing.add_job("task-1")
+    moved = problem(409, "ABORTED", "REVISION_MISMATCH", "refresh", revision=7)
+    governing.fail_next("/permits$", status=409, body=moved[1])
+    finish(start_governed())
+
+    first, second = governing.calls("/permits$")
+    assert second.body["expected_revision"] == 7
+    assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
+    assert governing.outcome_of("task-1")[0] == "complete"
+
+
+@pytest.mark.parametrize(
+    ("status", "retryable"), [(400, False), (401, False), (404, False), (429, True), (503, True)]
+)
+def test_an_answer_that_declines_is_a_failed_execution(
+    governing, start_governed, other_side, status, retryable
+):
+    governing.add_job("task-1")
+    other_side.answer = lambda handler, document: say(handler, status, {"no": "thanks"})
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+
+    [result] = governing.calls("/result$")
+    assert result.body["outcome"] == "failed"
+    assert (verb, body["retryable"]) == ("fail", retryable)
+    assert body["error_code"] == f"AGENT_ANSWERED_{status}"
+    assert len(other_side.asked) == 1
+
+
+@pytest.mark.parametrize("status", [0, 202, 302, 408, 500, 502, 504])
+def test_an_answer_that_does_not_say_what_happened_leaves_the_outcome_unknown(
+    governing, start_governed, other_side, status
+):
+    governing.add_job("task-1")
+    other_side.answer = lambda handler, document: status and say(handler, status, {})
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+
+    assert (verb, body["error_code"]) == ("fail", "OUTCOME_UNKNOWN")
+    assert not governing.calls("/result$"), "the control plane keeps the execution unknown"
+    assert len(other_side.asked) == 1
+
+
+def test_an_answer_that_stays_away_leaves_the_outcome_unknown(
+    governing, start_governed, other_side
+):
+    release = threading.Event()
+    other_side.answer = lambda handler, document: release.wait(PATIENCE_SECONDS)
+    governing.add_job("task-1")
+    finish(start_governed(silence_s=0.3))
+    release.set()
+
+    assert governing.outcome_of("task-1")[1]["error_code"] == "OUTCOME_UNKNOWN"
+    assert len(other_side.asked) == 1
+
+
+def test_where_nothing_could_be_sent_the_execution_was_not_started(governing, start_governed):
+    governing.add_job("task-1")
+    governing.routes["/v1/executions$"] = lambda seen: (
+        201,
+        {"decision": "issued", "state": "unknown", "deadline_seconds": 1.3},
+    )
+    finish(start_governed(url="http://127.0.0.1:9/"))
+    verb, body = governing.outcome_of("task-1")
+
+    [result] = governing.calls("/result$")
+    assert result.body["outcome"] == "not_started"
+    assert (verb, body["retryable"]) == ("fail", True)
+
+
+@pytest.mark.parametrize(
+    "over", [{"attempt": 2}, {"attempt": True}, {"external_request_id": "xr_" + "0" * 64}]
+)
+def test_a_result_that_binds_another_request_is_refused(
+    governing, start_governed, other_side, over
+):
+    governing.add_job("task-1")
+    other_side.answer = lambda handler, document: say(handler, 200, bound(document, **over))
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+
+    assert (verb, body["error_code"]) == ("fail", "RESULT_NOT_BOUND")
+
+
+def test_a_stop_during_an_outside_effect_reports_no_result(governing, start_governed, other_side):
+    release = threading.Event()
+    other_side.answer = lambda handler, document: release.wait(PATIENCE_SECONDS)
+    governing.add_job("task-1")
+    started = start_governed()
+    other_side.wait_until_asked()
+    governing.controls["task-1"] = "stop"
+    finish(started)
+    release.set()
+
+    assert governing.outcomes == {}
+    assert not governing.calls("/result$")
+
+
+# Models ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def standin():
+    spec = importlib.util.spec_from_file_location("standin_model", EXAMPLES / "standin_model.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    server = module.serve(0)
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}{module.PATH}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_model_call_is_routed_reserved_and_reported_with_its_usage(
+    governing, start_governed, standin, stream
+):
+    task = json.loads((EXAMPLES / "content-prep.json").read_text())
+    beside = {k: task[k] for k in task.keys() - {"source", "priority", "preferred_owner"}}
+    governing.add_job(**beside)
+    finish(start_governed("openai", url=standin, stream=stream))
+    verb, body = governing.outcome_of(task["task_id"])
+
+    assert verb == "complete"
+    assert body["result"]["text"].startswith("# Release notes for the parcel feed")
+    assert body["result"]["model"] == "standin-1"
+    [route] = governing.calls("/v1/routes$")
+    assert route.body["route_request_id"] == route.body["external_request_id"] + ":model"
+    assert route.body["max_output_tokens"] == 64
+    [permit] = governing.calls("/permits$")
+    assert permit.body["reservation_id"] == RESERVATION
+    [result] = governing.calls("/result$")
+    words = len(body["result"]["text"].split())
+    assert result.body["usage"]["output_tokens"] == words
+    assert 0 < result.body["usage"]["input_tokens"] <= route.body["estimated_input_tokens"]
+
+
+def test_usage_is_the_last_that_was_told_and_never_a_sum(governing, start_governed, other_side):
+    def usage(n):
+        return {"usage": {"prompt_tokens": 10, "completion_tokens": n}}
+
+    other_side.answer = lambda handler, document: say(
+        handler,
+        200,
+        events(
+            delta("a") | usage(1),
+            delta("b") | usage(2),
+            delta("", finish_reason="stop") | {"usage": None},
+            {"id": "c-1", "model": "m", "choices": []} | usage(3),
+        ),
+        "text/event-stream",
+    )
+    governing.add_job("task-1")
+    finish(start_governed("openai"))
+
+    [result] = governing.calls("/result$")
+    assert result.body["usage"] == {"input_tokens": 10, "output_tokens": 3}
+    assert result.body["result"]["text"] == "ab"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        events(delta("half"), done=False),
+        events(delta("half"), done=True),
+        b"",
+    ],
+)
+def test_a_stream_that_breaks_off_leaves_the_outcome_unknown(
+    governing, start_governed, other_side, content
+):
+    other_side.answer = lambda handler, document: say(handler, 200, content, "text/event-stream")
+    governing.add_job("task-1")
+    finish(start_governed("openai"))
+
+    assert governing.outcome_of("task-1")[1]["error_code"] == "OUTCOME_UNKNOWN"
+    assert not governing.calls("/result$")
+
+
+def test_a_model_that_fails_midway_is_charged_for_what_it_told(
+    governing, start_governed, other_side
+):
+    spent = {"usage": {"prompt_tokens": 10, "completion_tokens": 4}}
+    other_side.answer = lambda handler, document: say(
+        handler,
+        200,
+        events(delta("a") | spent, {"error": {"message": "overloaded"}}),
+        "text/event-stream",
+    )
+    governing.add_job("task-1")
+    finish(start_governed("openai"))
+
+    [result] = governing.calls("/result$")
+    assert (result.body["outcome"], result.body["error_code"]) == ("failed", "MODEL_FAILED")
+    assert result.body["usage"] == {"input_tokens": 10, "output_tokens": 4}
+
+
+def test_an_answer_cut_off_at_the_limit_is_sent_to_review(governing, start_governed, other_side):
+    other_side.answer = lambda handler, document: say(
+        handler, 200, events(delta("half", finish_reason="length")), "text/event-stream"
+    )
+    governing.add_job("task-1")
+    finish(start_governed("openai"))
+
+    assert governing.outcome_of("task-1")[1]["needs_review"] is True
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        (None, None),
+        ({"prompt_tokens": 1}, None),
+        ({"prompt_tokens": True, "completion_tokens": 1}, None),
+        ({"prompt_tokens": 1, "completion_tokens": 2}, {"input_tokens": 1, "output_tokens": 2}),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 5,
+                "prompt_tokens_details": {"cached_tokens": 4},
+                "completion_tokens_details": {"reasoning_tokens": 3},
+            },
+            {
+                "input_tokens": 9,
+                "output_tokens": 5,
+                "cached_input_tokens": 4,
+                "reasoning_tokens": 3,
+            },
+        ),
+    ],
+)
+def test_usage_is_read_by_the_names_that_the_ledger_knows(told, expected):
+    assert read_usage(told) == expected
+
+
+# Restarts and sessions ---------------------------------------------------------------------------
+
+
+def test_a_killed_worker_does_not_ask_the_other_side_again(
+    governing, spawn_worker, other_side, tmp_path
+):
+    release = threading.Event()
+    other_side.answer = lambda handler, document: release.wait(PATIENCE_SECONDS)
+    governing.add_job("task-1")
+    options = ("--runtime", "http", "--endpoint", other_side.url)
+    first = spawn_worker([], *options)
+    other_side.wait_until_asked()
+    first.send_signal(signal.SIGKILL)
+    first.wait(PATIENCE_SECONDS)
+
+    second: subprocess.Popen = spawn_worker([], *options, "--once")
+    assert second.wait(PATIENCE_SECONDS) == 0
+    release.set()
+
+    verb, body = governing.outcome_of("task-1")
+    assert (verb, body["error_code"]) == ("fail", "OUTCOME_UNKNOWN")
+    assert len(other_side.asked) == 1
+    assert not governing.calls("/result$")
+    first_boot, second_boot = governing.calls("/activate$")
+    assert first_boot.body == second_boot.body, "the restarted process keeps its session"
+
+
+def test_a_start_without_the_mark_before_the_effect_is_reported_as_not_started(
+    governing, make_claim, keys, start_governed, other_side, tmp_path
+):
+    claim = make_claim("task-1")
+    data = tmp_path / "data"
+    Journal(data / "journal").settle_claim([claim])
+    job = verified_job(claim, agent="hermes", keys=keys, wait=lambda seconds: False)
+    exchange = ExternalAgentExchange(data / "exchange").open(
+        Request.of(job, runtime="http", attempt=1)
+    )
+    (tmp_path / "data" / "exchange" / exchange.request.external_request_id / "calls").mkdir()
+    path = data / "exchange" / exchange.request.external_request_id / "calls" / "start.json"
+    path.write_text('{"method": "POST", "path": "/v1/executions", "body": {}, "key": "k"}')
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+
+    assert other_side.asked == []
+    [result] = governing.calls("/result$")
+    assert result.body["outcome"] == "not_started"
+    assert (verb, body["error_code"], body["retryable"]) == ("fail", "NOT_STARTED", True)
+
+
+def test_a_newer_epoch_is_joined_once_and_no_work_is_replayed(
+    governing, start_governed, other_side
+):
+    newer = EPOCH.replace("eeee", "ffff")
+    epochs = iter([EPOCH, newer, "never"])
+    governing.routes["/activate$"] = lambda seen: (
+        200,
+        {"session_id": SESSION, "dispatcher_epoch": next(epochs), "state": "current"},
+    )
+    stale = problem(409, "ABORTED", "DISPATCHER_EPOCH_STALE", "refresh")
+    issued = governing.routes["/executions/permits$"]
+    governing.routes["/executions/permits$"] = lambda seen: (
+        issued(seen) if seen.headers["fencepost-epoch"] == newer else stale
+    )
+    governing.add_job("task-1")
+    finish(start_governed())
+
+    first, second = governing.calls("/activate$")
+    assert second.body["previous_session_id"] == SESSION
+    assert first.body["boot_id"] == second.body["boot_id"]
+    assert first.body["activation_operation_id"] != second.body["activation_operation_id"]
+    assert len(other_side.asked) == 1
+    assert governing.outcome_of("task-1")[0] == "complete"
+
+
+def test_a_superseded_worker_ends_and_claims_nothing(governing, start_governed, monkeypatch):
+    caught = []
+    monkeypatch.setattr(threading, "excepthook", lambda args: caught.append(str(args.exc_value)))
+    superseded = problem(401, "UNAUTHENTICATED", "SESSION_SUPERSEDED", "reauthenticate")
+    governing.routes["/v1/claims$"] = lambda seen: superseded
+    governing.add_job("task-1")
+    finish(start_governed())
+
+    assert len(caught) == 1 and "SESSION_SUPERSEDED" in caught[0]
+    assert len(governing.calls("/activate$")) == 1, "it does not fight its successor"
+    assert len(governing.calls("/claims$")) == 1
+
+
+def test_a_cell_that_was_taken_meanwhile_is_activated_as_a_new_boot(governing, start_governed):
+    finish(start_governed())
+    superseded = problem(401, "UNAUTHENTICATED", "SESSION_SUPERSEDED", "reauthenticate")
+    governing.fail_next("/activate$", status=401, body=superseded[1])
+    finish(start_governed())
+
+    first, second, third = governing.calls("/activate$")
+    assert first.body == second.body
+    assert third.body["boot_id"] != second.body["boot_id"]
+
+
+def test_an_activated_session_says_that_it_lives_while_it_is_idle(governing, start_governed):
+    governing.interval_seconds = 0.05
+    worker, thread = start_governed(until_empty=False, wait_seconds=1)
+    governing.wait_for(lambda: len(governing.calls("/v1/agents/hermes/heartbeat$")) > 2)
+    worker.drain()
+    finish((worker, thread))
+
+    beat, *_ = governing.calls("/v1/agents/hermes/heartbeat$")
+    assert beat.body == {"runtime": "http"}
+    assert beat.headers["fencepost-session"] == SESSION
+    assert beat.headers["fencepost-epoch"] == EPOCH
+
+
+def test_a_superseded_session_says_no_more(governing, start_governed):
+    governing.interval_seconds = 0.05
+    path = "/v1/agents/hermes/heartbeat$"
+    gone = problem(409, "ABORTED", "SESSION_SUPERSEDED", "stop")
+    governing.routes[path] = lambda seen: gone
+    worker, thread = start_governed(until_empty=False, wait_seconds=1)
+    governing.wait_for(lambda: governing.calls(path) and len(governing.calls("/v1/claims$")) > 1)
+    worker.drain()
+    finish((worker, thread))
+
+    assert len(governing.calls(path)) == 1
