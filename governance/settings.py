@@ -385,7 +385,7 @@ LOGGING = {
         "django.security.DisallowedHost": {"filters": ["without_traceback"]},
         # The relay tells what became of its connection, once.
         "pika": {"level": "CRITICAL"},
-        "httpx": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
     },
 }
 

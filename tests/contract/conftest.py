@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
+import httpx2
 import pytest
 from uuid_utils.compat import uuid7
 
@@ -56,7 +56,7 @@ class Reply:
     """An answer; `refusal` is its status and reason."""
 
     status: int
-    headers: httpx.Headers
+    headers: httpx2.Headers
     content: bytes
 
     @property
@@ -74,7 +74,7 @@ class Caller:
     def __init__(self, url: str, token: str = "", **headers: str) -> None:
         bearer = {"Authorization": f"Bearer {token}"} if token else {}
         # No environment: a proxy of the machine has no part in this.
-        self._client = httpx.Client(
+        self._client = httpx2.Client(
             base_url=url, headers=bearer | headers, timeout=TIMEOUT_SECONDS, trust_env=False
         )
 

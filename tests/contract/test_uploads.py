@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-import httpx
+import httpx2
 import pytest
 
 from tests.contract.conftest import TIMEOUT_SECONDS, Acting, Claimed, key
@@ -47,7 +47,7 @@ def put(grant: Any, body: bytes, url: str = "") -> int:
     told = grant.body
     # The length is set by the client from what is sent.
     sent = {name: text for name, text in told["headers"].items() if name != "Content-Length"}
-    with httpx.Client(timeout=TIMEOUT_SECONDS, trust_env=False) as store:
+    with httpx2.Client(timeout=TIMEOUT_SECONDS, trust_env=False) as store:
         return store.request(
             told["method"], url or told["url"], content=body, headers=sent
         ).status_code

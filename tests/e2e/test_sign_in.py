@@ -19,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-import httpx
+import httpx2
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -169,19 +169,19 @@ def served(console_environment: dict[str, str]) -> Iterator[str]:
     server.stdout.close()
 
 
-class Visitor(httpx.Client):
+class Visitor(httpx2.Client):
     """Follows redirects and sends forms with their token."""
 
     def __init__(self, served: str) -> None:
         super().__init__(base_url=served, follow_redirects=True, trust_env=False, timeout=30)
 
-    def submit(self, path: str, **fields: str) -> httpx.Response:
+    def submit(self, path: str, **fields: str) -> httpx2.Response:
         page = self.get(path)
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
         assert token, f"{page.status_code} {page.url} {page.text}"
         return self.post(path, data=fields | {"csrfmiddlewaretoken": token.group(1)})
 
-    def sign_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
+    def sign_in(self, name: str, password: str = PASSWORD) -> httpx2.Response:
         return self.submit("/sign-in/", login=name, password=password, next="/admin/")
 
     def enrol(self) -> str:
@@ -197,7 +197,7 @@ class Visitor(httpx.Client):
         assert done.url.path == "/sign-in/second-factor/codes/", done.text
         return secret.group(1)
 
-    def through_issuer(self) -> httpx.Response:
+    def through_issuer(self) -> httpx2.Response:
         page = self.get("/sign-in/")
         token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
         assert token

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 from django.core.management.base import CommandError
 
@@ -72,9 +72,9 @@ class Installation:
                 return process
         raise AssertionError("".join(told))
 
-    def ready(self) -> httpx.Response:
+    def ready(self) -> httpx2.Response:
         # Longer than a request waits for a connection to a database that is away.
-        return httpx.get(f"{self.url}/readyz", timeout=30, trust_env=False)
+        return httpx2.get(f"{self.url}/readyz", timeout=30, trust_env=False)
 
     def processes(self) -> set[int]:
         """Return all living processes that were started, at whatever remove, for the folder."""

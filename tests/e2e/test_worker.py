@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from jobs import objects, transitions, wakeups
@@ -41,7 +41,7 @@ def submit(live_server, submitter_token) -> Callable[[Path], dict]:
     """Return a function that takes in an example task over HTTP."""
 
     def send(path: Path) -> dict:
-        answer = httpx.post(
+        answer = httpx2.post(
             f"{live_server.url}/v1/jobs",
             json=json.loads(path.read_text()),
             headers={"Authorization": f"Bearer {submitter_token}"},

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from governance.core.models import Fact
@@ -129,6 +129,6 @@ def test_who_cannot_be_told_is_told_when_the_fact_comes_again(
 
 
 def test_what_nobody_signed_is_refused(receiver: Receiver) -> None:
-    answer = httpx.post(receiver.url, json={"data": {"task_id": "a", "state": "held"}})
+    answer = httpx2.post(receiver.url, json={"data": {"task_id": "a", "state": "held"}})
 
     assert (answer.status_code, receiver.told) == (401, [])

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
-import httpx
+import httpx2
 import pytest
 
 from jobs.objects import Grant, S3Store, Stored
@@ -56,8 +56,8 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder)
     try:
         url = f"http://127.0.0.1:{s3}"
-        transport = httpx.HTTPTransport(retries=50)
-        with httpx.Client(transport=transport, timeout=20) as client:
+        transport = httpx2.HTTPTransport(retries=50)
+        with httpx2.Client(transport=transport, timeout=20) as client:
             client.get(url)
         yield url
     finally:
@@ -89,7 +89,7 @@ def grant(store: S3Store) -> Grant:
 
 
 def put(grant: Grant, body: bytes, **over: str) -> int:
-    answer = httpx.put(grant.url, content=body, headers=grant.headers | over, timeout=10)
+    answer = httpx2.put(grant.url, content=body, headers=grant.headers | over, timeout=10)
     return answer.status_code
 
 
@@ -112,7 +112,7 @@ def test_what_the_signature_binds_cannot_be_changed(store: S3Store, grant: Grant
     assert put(grant, BYTES[::-1], **{"x-amz-checksum-sha256": checksum}) == 403
     longer = BYTES + b" and more"
     assert put(grant, longer, **{"Content-Length": str(len(longer))}) == 403
-    elsewhere = httpx.URL(grant.url)
+    elsewhere = httpx2.URL(grant.url)
     moved = str(elsewhere.copy_with(path=elsewhere.path.replace("/3/", "/4/")))
-    assert httpx.put(moved, content=BYTES, headers=grant.headers, timeout=10).status_code == 403
+    assert httpx2.put(moved, content=BYTES, headers=grant.headers, timeout=10).status_code == 403
     assert store.stat(key=KEY) is None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
+import httpx2
 import psycopg
 from django.conf import settings
 from django.contrib.contenttypes.models import ContentType
@@ -150,6 +150,6 @@ class Service(Daemon):
 
     def _answers(self) -> bool:
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=5, trust_env=False).is_success
-        except httpx.TransportError:
+            return httpx2.get(f"{self.url}/readyz", timeout=5, trust_env=False).is_success
+        except httpx2.TransportError:
             return False

@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-import httpx
+import httpx2
 from django.db import InterfaceError, OperationalError, connection, connections
 from uuid_utils.compat import uuid7
 
@@ -90,7 +90,7 @@ class Wire:
 
     def __init__(self, url: str, token: str, random: Random, history: History) -> None:
         headers = {"Authorization": f"Bearer {token}"}
-        self.client = httpx.Client(base_url=url, headers=headers, timeout=20, trust_env=False)
+        self.client = httpx2.Client(base_url=url, headers=headers, timeout=20, trust_env=False)
         self.random, self.history = random, history
 
     def call(
@@ -105,7 +105,7 @@ class Wire:
             time.sleep(PAUSE_SECONDS * self.random.random())
         raise AssertionError(f"{path}: no answer after {TRIES_MAX} tries")
 
-    def _send(self, path: str, body: Any, headers: dict[str, str]) -> httpx.Response | None:
+    def _send(self, path: str, body: Any, headers: dict[str, str]) -> httpx2.Response | None:
         luck = self.random.random()
         if luck < 0.04:
             return None  # lost on the way there
@@ -113,7 +113,7 @@ class Wire:
             answer = self.client.post(path, json=body, headers=headers)
             if luck > 0.96:
                 answer = self.client.post(path, json=body, headers=headers)  # delivered twice
-        except httpx.TransportError:
+        except httpx2.TransportError:
             return None
         if luck > 0.92 and luck <= 0.96:
             return None  # lost on the way back

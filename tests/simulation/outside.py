@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
 from typing import Any
 
-import httpx
+import httpx2
 
 #: Of calls on the network, each: lost on the way there, on the way back; delivered twice.
 LOSS, DUPLICATES = 0.04, 0.04
@@ -97,7 +97,7 @@ class LossyNetwork:
     """Stands between a client and the service: loses requests, loses answers, delivers twice."""
 
     def __init__(self, url: str, seed: int) -> None:
-        self._client = httpx.Client(base_url=url, timeout=20, trust_env=False)
+        self._client = httpx2.Client(base_url=url, timeout=20, trust_env=False)
         self._random, self._lock = Random(f"{seed} network"), threading.Lock()
         self._server = serve({"/": self._pass_on})
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -119,7 +119,7 @@ class LossyNetwork:
                 answer = self._client.request(
                     call.command, call.path, content=call.content, headers=named
                 )
-        except httpx.TransportError:
+        except httpx2.TransportError:
             call.hang_up()
             return
         if luck < 2 * LOSS:

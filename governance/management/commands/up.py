@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user_model
@@ -101,7 +101,7 @@ class Command(BaseCommand):
                 run.keep_serving()
         except Interrupted:
             run.say("Stopping ...")
-        except (KeepsFailing, httpx.HTTPError) as error:
+        except (KeepsFailing, httpx2.HTTPError) as error:
             raise CommandError(f"{error}") from error
         finally:
             run.stop()
@@ -159,7 +159,7 @@ class Run:
         self.children: Children | None = None
         self.examples: list[Example] = []
         # Never through a proxy: it is this machine.
-        self.http = httpx.Client(base_url=self.url, timeout=30, trust_env=False)
+        self.http = httpx2.Client(base_url=self.url, timeout=30, trust_env=False)
 
     def say(self, text: str) -> None:
         self.console.print(text, soft_wrap=True)
@@ -250,7 +250,7 @@ class Run:
     def until_it_answers(self) -> None:
         until = time.monotonic() + START_SECONDS_MAX
         while time.monotonic() < until:
-            with suppress(httpx.TransportError):
+            with suppress(httpx2.TransportError):
                 if self.http.get("/healthz").status_code == 200:
                     return
             self.wait(0.1)
@@ -446,7 +446,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-def reason_of(answer: httpx.Response) -> str:
+def reason_of(answer: httpx2.Response) -> str:
     try:
         problem = answer.json()
     except ValueError:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 from django.conf import settings
 from standardwebhooks import Webhook as Signer
 
@@ -43,7 +43,7 @@ class Webhook:
     def __init__(self, *, url: str, secret: str, timeout_seconds: float) -> None:
         self._url = url
         self._signer = Signer(secret)
-        self._client = httpx.Client(timeout=timeout_seconds, follow_redirects=False)
+        self._client = httpx2.Client(timeout=timeout_seconds, follow_redirects=False)
 
     def send(self, message: Message) -> None:
         """Post one message; see `Sink.send`."""
@@ -57,7 +57,7 @@ class Webhook:
         }
         try:
             answer = self._client.post(self._url, content=message.body, headers=headers)
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise SinkAway(f"{type(error).__name__}: {error}") from error
         if answer.status_code in AWAY_STATUSES:
             raise SinkAway(
@@ -74,6 +74,6 @@ class Webhook:
         self._client.close()
 
 
-def _retry_after_seconds(answer: httpx.Response) -> float | None:
+def _retry_after_seconds(answer: httpx2.Response) -> float | None:
     asked = answer.headers.get("retry-after", "")
     return min(int(asked), RETRY_AFTER_SECONDS_MAX) if asked.isdigit() else None

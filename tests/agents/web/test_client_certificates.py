@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
+import httpx2
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -198,12 +198,12 @@ def served(authority, tmp_path):
         stderr=log,
     )
     # A connection that is refused is tried again until the port is open.
-    transport = httpx.HTTPTransport(verify=trusting(authority, tmp_path), retries=8)
+    transport = httpx2.HTTPTransport(verify=trusting(authority, tmp_path), retries=8)
     try:
-        with httpx.Client(transport=transport, timeout=START_SECONDS) as client:
+        with httpx2.Client(transport=transport, timeout=START_SECONDS) as client:
             client.get(f"https://127.0.0.1:{port}/healthz")
         yield f"https://127.0.0.1:{port}", tmp_path
-    except httpx.ConnectError:
+    except httpx2.ConnectError:
         pytest.fail((tmp_path / "log").read_text())
     finally:
         process.terminate()
@@ -228,7 +228,7 @@ def test_over_tls_the_certificate_and_the_token_must_both_match(
     free = issue(agent="hermes")
 
     def ask(token, pair):
-        with httpx.Client(verify=trusting(authority, folder, pair), timeout=30) as client:
+        with httpx2.Client(verify=trusting(authority, folder, pair), timeout=30) as client:
             answers = [
                 client.get(
                     f"{address}/v1/agents/hermes/status",
@@ -252,7 +252,7 @@ def test_over_tls_a_certificate_of_an_unknown_authority_is_no_connection(world, 
     address, folder = served
     forged = make("hermes")
     with (
-        httpx.Client(verify=trusting(authority, folder, forged), timeout=30) as client,
-        pytest.raises(httpx.TransportError),
+        httpx2.Client(verify=trusting(authority, folder, forged), timeout=30) as client,
+        pytest.raises(httpx2.TransportError),
     ):
         client.get(f"{address}/v1/agents/hermes/status")

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-import httpx
+import httpx2
 
 from fencepost_worker.timing import retry_delay_s, steady_now
 
@@ -180,10 +180,10 @@ class ControlPlane:
     """Sends calls. Thread-safe: heartbeats, jobs and the claim loop share one."""
 
     def __init__(
-        self, *, url: str, session: Session, transport: httpx.BaseTransport | None = None
+        self, *, url: str, session: Session, transport: httpx2.BaseTransport | None = None
     ) -> None:
         self.session = session
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             base_url=url.rstrip("/"),
             headers={"Fencepost-Protocol": PROTOCOL_VERSION, "Accept": "application/json"},
             transport=transport,
@@ -217,12 +217,12 @@ class ControlPlane:
         if call.body is not None:
             content = json.dumps(call.body, allow_nan=False).encode()
             headers["Content-Type"] = "application/json"
-        timeout = httpx.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_SECONDS, timeout_s))
+        timeout = httpx2.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_SECONDS, timeout_s))
         try:
             response = self._http.request(
                 call.method, call.path, content=content, headers=headers, timeout=timeout
             )
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise Unreachable(f"{call.method} {call.path}: {type(error).__name__}") from error
         return _read(response, asked_at=asked_at)
 
@@ -264,7 +264,7 @@ class ControlPlane:
                 raise GaveUp(f"{call.method} {call.path}")
 
 
-def _read(response: httpx.Response, *, asked_at: float) -> Answer:
+def _read(response: httpx2.Response, *, asked_at: float) -> Answer:
     try:
         body = response.json()
     except ValueError:

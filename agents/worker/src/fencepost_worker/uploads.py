@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import httpx
+import httpx2
 from uuid_utils.compat import uuid7
 
 from fencepost_worker.claim import Claim
@@ -154,7 +154,7 @@ class Uploads:
 
         told = []
         try:
-            with httpx.Client(trust_env=False, follow_redirects=False) as store:
+            with httpx2.Client(trust_env=False, follow_redirects=False) as store:
                 for number, described in enumerate(result.document["artifacts"], 1):
                     sha256 = described.get("sha256")
                     path = path_of(sha256) if sha256 else None
@@ -180,7 +180,7 @@ class _Way:
     """The way of one attempt's artifacts to the store."""
 
     plane: ControlPlane
-    store: httpx.Client
+    store: httpx2.Client
     claim: Claim
     exchange: Exchange
     lease: Lease
@@ -219,10 +219,10 @@ class _Way:
         return None
 
     def _put(self, granted: Granted, artifact: Artifact) -> Sent:
-        timeout = httpx.Timeout(STORE_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS)
+        timeout = httpx2.Timeout(STORE_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS)
         try:
             # A request of its own making has no header but the granted ones, least of all a token.
-            request = httpx.Request(
+            request = httpx2.Request(
                 "PUT",
                 granted.url,
                 headers=granted.headers,
@@ -231,9 +231,9 @@ class _Way:
             )
             with closing(self.store.send(request, stream=True)) as response:
                 status = response.status_code
-        except httpx.InvalidURL as error:
+        except httpx2.InvalidURL as error:
             raise Undelivered("the grant's address cannot be read") from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             log.warning("the store gave no answer: %s", type(error).__name__)
             return Sent.UNKNOWN
         if 200 <= status < 300 or status == THERE_ALREADY:

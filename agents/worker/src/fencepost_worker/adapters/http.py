@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.exchange import MAX_RESULT_BYTES, Request, Result, ResultRefused
@@ -30,7 +30,7 @@ LATER_STATUSES = frozenset({429, 503})
 #: After these it may have acted, or be acting still.
 UNKNOWN_STATUSES = frozenset({202, 408, 409, 425, 500, 502, 504})
 #: Errors of a connection that was never made: nothing was sent.
-NOT_CONNECTED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 
 class NothingSent(Exception):
@@ -62,12 +62,12 @@ class Endpoint:
         """
         self._url = url
         self._key_file = key_file
-        self._timeout = httpx.Timeout(silence_s, connect=min(CONNECT_TIMEOUT_SECONDS, silence_s))
+        self._timeout = httpx2.Timeout(silence_s, connect=min(CONNECT_TIMEOUT_SECONDS, silence_s))
 
     @contextmanager
     def post(
         self, document: dict[str, Any], *, request: Request, lease: Lease, grant: Grant
-    ) -> Iterator[httpx.Response]:
+    ) -> Iterator[httpx2.Response]:
         """Send the document once and yield the answer, its body unread.
 
         :raises NothingSent: there was no connection before the grant or the lease ended.
@@ -81,7 +81,7 @@ class Endpoint:
         if self._key_file is not None:
             headers["Authorization"] = f"Bearer {self._key_file.read_text().strip()}"
         content = json.dumps(document, allow_nan=False).encode()
-        with httpx.Client(timeout=self._timeout, trust_env=False) as client:
+        with httpx2.Client(timeout=self._timeout, trust_env=False) as client:
             outgoing = client.build_request("POST", self._url, content=content, headers=headers)
             try:
                 response = _sent(client, outgoing, lease=lease, grant=grant)
@@ -90,13 +90,13 @@ class Endpoint:
                     yield response
                 finally:
                     response.close()
-            except httpx.HTTPError as error:
+            except httpx2.HTTPError as error:
                 raise OutcomeUnknown(f"the answer was lost: {type(error).__name__}") from error
 
 
 def _sent(
-    client: httpx.Client, outgoing: httpx.Request, *, lease: Lease, grant: Grant
-) -> httpx.Response:
+    client: httpx2.Client, outgoing: httpx2.Request, *, lease: Lease, grant: Grant
+) -> httpx2.Response:
     for tries in range(1, MAX_CONNECT_TRIES + 1):
         if grant.over or lease.ended is not None:
             break
@@ -109,7 +109,7 @@ def _sent(
     raise NothingSent(f"{outgoing.url.host} could not be reached")
 
 
-def _check_status(response: httpx.Response) -> None:
+def _check_status(response: httpx2.Response) -> None:
     status = response.status_code
     if status in UNKNOWN_STATUSES or 300 <= status < 400:
         raise OutcomeUnknown(f"answered {status}, which does not say what happened")
@@ -117,7 +117,7 @@ def _check_status(response: httpx.Response) -> None:
         raise Declined(status, read_bounded(response).decode(errors="replace"))
 
 
-def read_bounded(response: httpx.Response) -> bytes:
+def read_bounded(response: httpx2.Response) -> bytes:
     """Return the body.
 
     :raises ResultRefused: it is larger than a result may be.

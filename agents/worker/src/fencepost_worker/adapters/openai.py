@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
+import httpx2
 
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.adapters.http import Endpoint, read_bounded, result_of, under_lease
@@ -135,7 +135,7 @@ class OpenAIAdapter(RuntimeAdapter):
         return question
 
 
-def _documents(response: httpx.Response, *, streamed: bool) -> Iterator[dict[str, Any]]:
+def _documents(response: httpx2.Response, *, streamed: bool) -> Iterator[dict[str, Any]]:
     """Yield the JSON documents of an answer: one, or those of its server-sent events.
 
     A server that does not stream although it was asked to is understood as well.
