@@ -5,23 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.utils.crypto import get_random_string
-from rest_framework_api_key.crypto import KeyGenerator
-
+from agents import tokens
 from governance.core import sql
 from governance.core.errors import ClientCertificateMismatch, PermissionDenied, Unauthenticated
 
-#: Marks our tokens for secret scanners.
-TOKEN_MARK = "fp_"
-PREFIX_CHARS = 12
-SECRET_CHARS = 43
 #: `last_used_at` is as exact as this; finer would make a write of every read.
 LAST_USED_GRAIN_SECONDS = 60
-
-#: A token is 256 random bits, so a fast hash (SHA-512) is safe, and it is on every request's path.
-keys = KeyGenerator(prefix_length=PREFIX_CHARS, secret_key_length=SECRET_CHARS)
 #: Compared with when no credential has the prefix, so that both refusals take the same time.
-_NOBODY = keys.hash(get_random_string(SECRET_CHARS))
+_NOBODY = tokens.generate().hashed
 
 # No locks. Index: the unique one on `prefix`.
 FIND = """
@@ -93,11 +84,9 @@ def identify(*, token: str, certificate_sha256: str = "") -> Principal:
     :raises ClientCertificateMismatch: the credential is bound to another certificate.
     :raises PermissionDenied: the agent is disabled.
     """
-    key = token.removeprefix(TOKEN_MARK) if token.startswith(TOKEN_MARK) else ""
-    prefix = key.partition(".")[0]
-    usable = key.isascii() and key.isprintable() and len(prefix) == PREFIX_CHARS
-    row = _find(prefix) if usable else None
-    if not keys.verify(key, row["hashed_key"] if row else _NOBODY) or row is None:
+    prefix = tokens.prefix_of(token)
+    row = _find(prefix) if prefix else None
+    if not tokens.matches(token, row["hashed_key"] if row else _NOBODY) or row is None:
         raise Unauthenticated("The bearer token is not valid.")
     if row["revoked"]:
         raise Unauthenticated("The bearer token has been revoked.")

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
+from agents import tokens
 from agents.models import Agent, Credential, Scope, Submitter
-from agents.principals import TOKEN_MARK, keys
 from governance.core import audit, clock
 from governance.core.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
 from governance.core.reasons import required
@@ -158,12 +158,12 @@ def _issue(
     note: str,
     before: dict[str, str] | None = None,
 ) -> Issued:
-    key, prefix, hashed = keys.generate()
+    token = tokens.generate()
     credential = Credential.objects.create(
         agent=head if isinstance(head, Agent) else None,
         submitter=head if isinstance(head, Submitter) else None,
-        prefix=prefix,
-        hashed_key=hashed,
+        prefix=token.prefix,
+        hashed_key=token.hashed,
         scopes=scopes,
         created_at=at,
         created_by=actor,
@@ -179,13 +179,13 @@ def _issue(
         reason=reason,
         before=before,
         after={
-            "prefix": prefix,
+            "prefix": token.prefix,
             "scopes": scopes,
             "expires_at": expires_at.isoformat() if expires_at else None,
             "certificate_sha256": certificate_sha256,
         },
     )
-    return Issued(credential, TOKEN_MARK + key)
+    return Issued(credential, token.text)
 
 
 def _scopes(head: Agent | Submitter, asked: Collection[str] | None) -> list[str]:

@@ -1,15 +1,12 @@
-"""The distribution: its wheel, what it needs, and whom it stands beside."""
+"""The distribution: its wheel, and what it stands beside."""
 
-import ast
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
-import tomllib
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -86,28 +83,6 @@ def test_the_same_source_makes_the_same_bytes(wheel, tmp_path):
     assert again.name == wheel.name
     digests = {hashlib.sha256(path.read_bytes()).hexdigest() for path in (wheel, again)}
     assert len(digests) == 1
-
-
-def test_it_requires_what_it_imports_and_no_more():
-    description = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
-    required = {re.split(r"[^\w-]", line)[0] for line in description["dependencies"]}
-    trees = [ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py")]
-    names = {
-        name.partition(".")[0]
-        for tree in trees
-        for node in ast.walk(tree)
-        for name in (
-            [alias.name for alias in node.names]
-            if isinstance(node, ast.Import)
-            else [node.module or ""]
-            if isinstance(node, ast.ImportFrom)
-            else []
-        )
-    }
-    foreign = names - sys.stdlib_module_names - {"fencepost_worker"}
-    providers = metadata.packages_distributions()
-
-    assert {re.sub(r"[_.]", "-", providers[name][0]) for name in foreign} == required
 
 
 def test_it_is_imported_beside_another_package_named_agents(foreign_path, tmp_path):
