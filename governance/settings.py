@@ -27,6 +27,8 @@ from governance.local import embedded, keys
 env = environ.Env()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+#: The worker's package, for the programs of this checkout that start it or publish its schemas.
+WORKER_SOURCE = BASE_DIR / "agents" / "worker" / "src"
 DATA_DIR = embedded.usable(embedded.data_folder())
 
 DEBUG = env.bool("FENCEPOST_DEBUG", default=False)

@@ -4,7 +4,6 @@ import atexit
 import os
 import shutil
 import tempfile
-from pathlib import Path
 
 # Workers of pytest-xdist inherit the folder of their controller, which removes it when it ends.
 if "FENCEPOST_TEST_RUN" not in os.environ:
@@ -30,7 +29,6 @@ AXES_ENABLED = False
 WHITENOISE_AUTOREFRESH = True
 
 # Programs that tests start find the worker of this checkout, whichever is installed.
-WORKER_SOURCE = str(Path(__file__).resolve().parents[1] / "agents" / "worker" / "src")
 os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, [WORKER_SOURCE, os.environ.get("PYTHONPATH")])
+    filter(None, [str(WORKER_SOURCE), os.environ.get("PYTHONPATH")])  # noqa: F405
 )

@@ -20,7 +20,16 @@ from governance.web.api import WorkerView
 REFERENCE = Path(settings.BASE_DIR) / "docs" / "reference"
 
 
-@pytest.mark.parametrize("name", ["openapi.yaml", "errors.md", "permissions.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "openapi.yaml",
+        "errors.md",
+        "permissions.md",
+        "execution-request.schema.json",
+        "execution-result.schema.json",
+    ],
+)
 def test_a_committed_reference_page_is_the_generated_one(name):
     """Where this fails: `manage.py write_reference`."""
     assert (REFERENCE / name).read_text(encoding="utf-8") == documents()[name]

@@ -490,7 +490,7 @@ def spawn_worker(
     spawned: list[subprocess.Popen[bytes]] = []
 
     def spawn(
-        program: list[str], *options: str, python_path: str = WORKER_SOURCE
+        program: list[str], *options: str, python_path: str = str(WORKER_SOURCE)
     ) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "fencepost_worker", "--url", plane.url, "--token", TOKEN]
         command += ["--agent", "hermes", "--data", str(tmp_path / "data"), "--wait-seconds", "1"]

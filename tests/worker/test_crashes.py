@@ -124,7 +124,7 @@ def run_worker(plane, data, url, kill_at):
     done = subprocess.run(
         command,
         cwd=data.parent,
-        env=os.environ | {"PYTHONPATH": WORKER_SOURCE},
+        env=os.environ | {"PYTHONPATH": str(WORKER_SOURCE)},
         timeout=PATIENCE_SECONDS,
         check=False,
     )

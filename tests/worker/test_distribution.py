@@ -15,7 +15,7 @@ from tests.settings import WORKER_SOURCE
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "agents" / "worker"
-PACKAGE = Path(WORKER_SOURCE) / "fencepost_worker"
+PACKAGE = WORKER_SOURCE / "fencepost_worker"
 MAX_WHEEL_BYTES = 1024 * 1024
 #: Runs and ends when it is imported, as the program that becomes another one.
 LAUNCHER = "fencepost_worker.adapters.launcher"

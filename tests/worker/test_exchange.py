@@ -10,6 +10,7 @@ import pytest
 from fencepost_worker import durable
 from fencepost_worker.envelopes import verified_job
 from fencepost_worker.exchange import (
+    REQUEST_ID,
     AlreadyStarted,
     ExchangeConflict,
     ExternalAgentExchange,
@@ -23,6 +24,7 @@ REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
 def validator(name):
+    """Return a judge of the copy in the reference, as an agent's author has it."""
     schema = json.loads((REFERENCE / f"{name}.schema.json").read_text())
     jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(
@@ -97,6 +99,13 @@ def test_the_published_schemas_refuse_an_attempt_that_is_none(request_, attempt)
         ({"usage": {"input_tokens": 1, "output_tokens": 1, "total": 2}}, False),
         ({"error_code": "x" * 81}, False),
         ({"error_message": 5}, False),
+        ({"provider_response_id": "x" * 201}, False),
+        ({"artifacts": [{"name": ""}]}, False),
+        ({"artifacts": [{"name": "x" * 201}]}, False),
+        ({"artifacts": [{"name": "a", "media_type": None}]}, False),
+        ({"artifacts": [{"name": "a", "media_type": "x" * 101}]}, False),
+        ({"artifacts": [{"name": "a", "size_bytes": -1}]}, False),
+        ({"artifacts": [{"name": "a", "sha256": "A" * 64}]}, False),
         ({"facts": [{"fact_id": "f-1", "type": "com.example.done", "data": {"a": 1}}]}, True),
         ({"facts": None}, False),
         ({"facts": ["f-1"]}, False),
@@ -126,6 +135,60 @@ def test_the_worker_and_the_published_schema_agree_on_results(request_, over, go
     else:
         with pytest.raises(ResultRefused):
             Result.of(request_, document)
+
+
+@pytest.mark.parametrize(
+    ("over", "fault"),
+    [
+        ({"usage": {"input_tokens": 1.0, "output_tokens": 1}}, "usage.input_tokens: type"),
+        (
+            {"facts": [{"fact_id": "f", "type": "com.example.done\n", "data": {}}]},
+            "facts.0.type: pattern",
+        ),
+    ],
+)
+def test_the_worker_is_as_exact_as_the_control_plane_where_validators_differ(request_, over, fault):
+    with pytest.raises(ResultRefused, match=fault):
+        result(request_, **over)
+
+
+@pytest.mark.parametrize(
+    ("over", "fault"),
+    [
+        ({"outcome": "secret"}, r'^outcome: enum \["succeeded", "failed", "not_started"\]$'),
+        ({"surprise": "secret"}, "^the result: .*'surprise'"),
+        ({"escalate": {"notify_to": "secret"}}, "^escalate: 'reason' is a required property$"),
+        ({"error_code": "secret" * 20}, "^error_code: maxLength 80$"),
+        ({"artifacts": [{"name": "a"}, {"name": ["secret"]}]}, '^artifacts.1.name: type "string"$'),
+        ({"x" * 1000: 1}, "^the result: .{1,290}$"),
+    ],
+)
+def test_a_refused_result_is_told_the_member_and_the_rule_and_not_its_content(
+    request_, over, fault
+):
+    with pytest.raises(ResultRefused, match=fault) as refused:
+        result(request_, **over)
+
+    assert "secret" not in str(refused.value)
+
+
+def test_members_that_a_result_leaves_out_are_what_the_published_schema_says(request_):
+    schema = json.loads((REFERENCE / "execution-result.schema.json").read_text())
+    optional = schema["properties"].keys() - set(schema["required"])
+
+    document = result(request_).document
+
+    assert {name: document[name] for name in optional} == {
+        name: schema["properties"][name]["default"] for name in optional
+    }
+
+
+@pytest.mark.parametrize("name", ["execution-request", "execution-result"])
+def test_the_name_of_an_effect_is_the_same_in_schema_and_folder(name):
+    schema = json.loads((REFERENCE / f"{name}.schema.json").read_text())
+
+    pattern = schema["properties"]["external_request_id"]["pattern"]
+    assert pattern == f"^{REQUEST_ID.pattern}$"
 
 
 @pytest.mark.parametrize(
@@ -171,6 +234,19 @@ def test_another_result_never_replaces_the_first(exchange, request_):
         exchange.record(result(request_, result={"n": 2}))
 
     assert exchange.result() == first
+
+
+def test_a_result_that_an_older_worker_recorded_is_told_as_it_is(exchange, request_, tmp_path):
+    sloppy = [{"name": "a", "media_type": "x" * 101}]
+    exchange.begin()
+    exchange.record(Result(result(request_).document | {"artifacts": sloppy}))
+
+    [path] = (tmp_path / "exchange").glob("*/result.json")
+    assert exchange.result().document["artifacts"] == sloppy
+
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"attempt": 2}))
+    with pytest.raises(ResultRefused):
+        exchange.result()
 
 
 def test_another_request_under_the_same_id_is_refused(exchange, request_, tmp_path):

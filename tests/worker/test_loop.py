@@ -67,7 +67,7 @@ def test_artifacts_are_kept_by_checksum_and_described_without_a_path(plane, star
     assert str(running.data) not in json.dumps(body)
 
 
-@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "link", "folder", "missing", ""])
+@pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "link", "folder", "missing"])
 def test_an_artifact_outside_the_workspace_fails_the_attempt(plane, start_worker, program, name):
     plane.add_job("task-1")
     source = (
@@ -92,6 +92,7 @@ def test_an_artifact_outside_the_workspace_fails_the_attempt(plane, start_worker
         ("print('not json')\n", "RESULT_INVALID", False),
         ("answer(); answer()\n", "RESULT_INVALID", False),
         ("answer(surprise=1)\n", "RESULT_INVALID", False),
+        ("answer(artifacts=[{'name': ''}])\n", "RESULT_INVALID", False),
         ("answer(attempt=True)\n", "RESULT_NOT_BOUND", False),
         ("answer(attempt='1')\n", "RESULT_NOT_BOUND", False),
         ("answer(attempt=2)\n", "RESULT_NOT_BOUND", False),

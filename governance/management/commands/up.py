@@ -43,8 +43,6 @@ AGENTS = ("hermes", "openclaw", "agent_zero")
 #: The example that calls a model: whose it is, its type, and what is left to the other worker.
 GOVERNED_AGENT, GOVERNED_TYPE = "hermes", "content_prep"
 STANDIN = ("local", "standin-1")
-#: The worker of this checkout is the one that runs, whichever else is installed.
-WORKER_SOURCE = settings.BASE_DIR / "agents" / "worker" / "src"
 COMMAND_TYPES = "artifact_production,skill_extraction,healthcheck"
 START_SECONDS_MAX = 60.0
 #: How long the examples may take to be done or to wait for a person.
@@ -236,9 +234,10 @@ class Run:
         self.say(f"Serving on {self.url}; logs are in {logs}.")
 
     def environment(self) -> dict[str, str]:
-        found_first = [str(WORKER_SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+        # The worker of this checkout is the one that runs, whichever else is installed.
+        found_first = [str(settings.WORKER_SOURCE), os.environ.get("PYTHONPATH", "")]
         return os.environ | {
-            "PYTHONPATH": os.pathsep.join(found_first),
+            "PYTHONPATH": os.pathsep.join(filter(None, found_first)),
             "FENCEPOST_DATA": str(self.folder),
             "FENCEPOST_URL": self.url,
             "PROMETHEUS_MULTIPROC_DIR": str(self.folder / "metrics"),

@@ -15,11 +15,21 @@ from governance.web import reference
 
 def documents() -> dict[str, str]:
     """Return the generated pages by their path below `docs/reference`."""
-    return reference.documents() | {"permissions.md": permissions_markdown(GROUPS)}
+    return (
+        reference.documents() | {"permissions.md": permissions_markdown(GROUPS)} | worker_schemas()
+    )
+
+
+def worker_schemas() -> dict[str, str]:
+    """Return the schemas that the worker judges by, as they lie in its package."""
+    folder = settings.WORKER_SOURCE / "fencepost_worker" / "schemas"
+    return {
+        path.name: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.schema.json"))
+    }
 
 
 class Command(BaseCommand):
-    help = "Write docs/reference: the API description, refusals, triggers and permissions."
+    help = "Write docs/reference: API description, refusals, triggers, permissions, schemas."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -6,8 +6,7 @@
     exchange/<external_request_id>/result.json     what came of it; never changed
 
 After a crash the files say what is true: a result is replayed, a start without a result is
-unknown, a request alone was never begun.  The documents' schemas are published in
-`docs/reference/execution-request.schema.json` and `execution-result.schema.json`.
+unknown, a request alone was never begun.
 """
 
 import enum
@@ -20,31 +19,16 @@ from typing import Any
 from fencepost_worker import durable
 from fencepost_worker.claim import Job
 from fencepost_worker.client import Call
+from fencepost_worker.documents import (
+    MAX_CODE_CHARS,
+    MAX_MESSAGE_CHARS,
+    RESULT_DEFAULTS,
+    result_fault,
+)
 from fencepost_worker.identity import canonical, checked_attempt, external_request_id, sha256_hex
 
-OUTCOMES = ("succeeded", "failed", "not_started")
-USAGE_MEMBERS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_tokens")
-ARTIFACT_MEMBERS = frozenset({"name", "media_type", "size_bytes", "sha256", "pointer"})
-MAX_ARTIFACTS = 100
-MAX_FACTS = 100
-MAX_FACT_ID_CHARS = 120
 MAX_FACT_BYTES = 256 * 1024
-#: A CloudEvents type, as com.example.report.published.
-FACT_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
-#: What a reflection may say, and how long each text may be.
-REFLECTION_TEXTS = {
-    "what_worked": 20_000,
-    "what_failed": 20_000,
-    "pattern_observed": 20_000,
-    "context_type": 100,
-    "success_signal": 20_000,
-    "failure_signal": 20_000,
-    "sensitivity_level": 20,
-}
-MAX_TOOLS = 200
 MAX_RESULT_BYTES = 1024 * 1024
-MAX_MESSAGE_CHARS = 4000
-MAX_CODE_CHARS = 80
 REQUEST_ID = re.compile(r"xr_[0-9a-f]{64}")
 
 
@@ -142,15 +126,11 @@ class Result:
         if not isinstance(document, dict):
             raise ResultRefused("the result is not a JSON object")
         _check_binding(request, document)
-        unknown = document.keys() - request.binding.keys() - RESULT_DEFAULTS.keys() - {"outcome"}
-        if unknown:
-            raise ResultRefused(f"unknown members: {', '.join(sorted(unknown))[:200]}")
-        if document.get("outcome") not in OUTCOMES:
-            raise ResultRefused(f"outcome must be one of {', '.join(OUTCOMES)}")
+        fault = result_fault(document)
+        if fault is not None:
+            raise ResultRefused(fault)
         whole = RESULT_DEFAULTS | document
-        for name, check in MEMBER_CHECKS.items():
-            if not check(whole[name]):
-                raise ResultRefused(f"{name} is not valid")
+        _check_facts(whole["facts"])
         if len(durable.encode(whole)) > MAX_RESULT_BYTES:
             raise ResultRefused(f"the result is larger than {MAX_RESULT_BYTES} bytes")
         return cls(whole)
@@ -180,117 +160,17 @@ class Result:
         return sha256_hex(canonical(self.document))
 
 
-RESULT_DEFAULTS: dict[str, Any] = {
-    "result": None,
-    "artifacts": [],
-    "needs_review": False,
-    "escalate": None,
-    "usage": None,
-    "facts": [],
-    "reflection": None,
-    "provider_response_id": None,
-    "error_code": None,
-    "error_message": None,
-    "retryable": False,
-}
-
-
-def _is_text(limit: int) -> Any:
-    return lambda value: value is None or (isinstance(value, str) and len(value) <= limit)
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**53
-
-
-def _is_usage(value: Any) -> bool:
-    if value is None:
-        return True
-    return (
-        isinstance(value, dict)
-        and {"input_tokens", "output_tokens"} <= value.keys() <= set(USAGE_MEMBERS)
-        and all(_is_count(count) for count in value.values())
-    )
-
-
-def _is_escalation(value: Any) -> bool:
-    if value is None:
-        return True
-    return (
-        isinstance(value, dict)
-        and value.keys() <= {"reason", "notify_to"}
-        and isinstance(value.get("reason"), str)
-        and value["reason"] != ""
-        and isinstance(value.get("notify_to", ""), str)
-    )
-
-
-def _are_artifacts(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) <= MAX_ARTIFACTS
-        and all(
-            isinstance(artifact, dict)
-            and isinstance(artifact.get("name"), str)
-            and artifact.keys() <= ARTIFACT_MEMBERS
-            for artifact in value
-        )
-    )
-
-
-def _are_facts(value: Any) -> bool:
-    if not isinstance(value, list) or len(value) > MAX_FACTS:
-        return False
-    names = [fact.get("fact_id") for fact in value if isinstance(fact, dict)]
-    return len(names) == len(value) and all(map(_is_fact, value)) and len(set(names)) == len(names)
-
-
-def _is_fact(value: dict[str, Any]) -> bool:
-    fact_id, kind, data = (value.get(name) for name in ("fact_id", "type", "data"))
-    if value.keys() != {"fact_id", "type", "data"} or not isinstance(data, dict):
-        return False
-    if not isinstance(fact_id, str) or not 0 < len(fact_id) <= MAX_FACT_ID_CHARS:
-        return False
-    if not isinstance(kind, str) or FACT_TYPE.fullmatch(kind) is None:
-        return False
-    try:
-        return len(canonical(data)) <= MAX_FACT_BYTES
-    except ValueError:  # a number that is not the same everywhere has no canonical form
-        return False
-
-
-def _is_reflection(value: Any) -> bool:
-    if value is None:
-        return True
-    if not isinstance(value, dict) or not value:
-        return False
-    tools = value.get("tool_sequence", [])
-    texts = {name: said for name, said in value.items() if name != "tool_sequence"}
-    return (
-        isinstance(tools, list)
-        and len(tools) <= MAX_TOOLS
-        and texts.keys() <= REFLECTION_TEXTS.keys()
-        and value.get("sensitivity_level") != ""
-        and all(
-            isinstance(said, str) and len(said) <= REFLECTION_TEXTS[name]
-            for name, said in texts.items()
-        )
-    )
-
-
-MEMBER_CHECKS = {
-    "result": lambda value: value is None or isinstance(value, dict),
-    "artifacts": _are_artifacts,
-    "needs_review": lambda value: isinstance(value, bool),
-    "escalate": _is_escalation,
-    "usage": _is_usage,
-    "facts": _are_facts,
-    "reflection": _is_reflection,
-    "provider_response_id": _is_text(200),
-    "error_code": _is_text(MAX_CODE_CHARS),
-    "error_message": _is_text(MAX_MESSAGE_CHARS),
-    "retryable": lambda value: isinstance(value, bool),
-}
+def _check_facts(facts: list[dict[str, Any]]) -> None:
+    """Refuse what a schema cannot say: an id that is told twice, data without bounds."""
+    if len({fact["fact_id"] for fact in facts}) < len(facts):
+        raise ResultRefused("facts: two have the same fact_id")
+    for fact in facts:
+        try:
+            size = len(canonical(fact["data"]))
+        except ValueError as error:  # a number that is not the same everywhere
+            raise ResultRefused("facts: the data has no canonical form") from error
+        if size > MAX_FACT_BYTES:
+            raise ResultRefused(f"facts: the data is larger than {MAX_FACT_BYTES} bytes")
 
 
 def _check_binding(request: Request, document: dict[str, Any]) -> None:
@@ -367,10 +247,15 @@ class Exchange:
     def result(self) -> Result | None:
         """Return the recorded result, or None.
 
+        It was judged when it was recorded; a stricter worker of today tells it all the same.
+
         :raises ResultRefused: the file does not hold a result of this request.
         """
         document = durable.read_document(self._folder / "result.json")
-        return None if document is None else Result.of(self.request, document)
+        if document is None:
+            return None
+        _check_binding(self.request, document)
+        return Result(RESULT_DEFAULTS | document)
 
 
 class ExternalAgentExchange:

@@ -7,7 +7,8 @@ from uuid_utils.compat import uuid7
 
 from fencepost_worker.claim import Claim
 from fencepost_worker.client import Call
-from fencepost_worker.exchange import MAX_CODE_CHARS, MAX_MESSAGE_CHARS, Result
+from fencepost_worker.documents import MAX_CODE_CHARS, MAX_MESSAGE_CHARS
+from fencepost_worker.exchange import Result
 from fencepost_worker.identity import canonical, sha256_hex
 from fencepost_worker.journal import Report
 

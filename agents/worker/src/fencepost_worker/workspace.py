@@ -80,7 +80,7 @@ class Workspaces:
         size_bytes, sha256 = self._store_file(workspace.artifacts, name)
         return {
             "name": name,
-            "media_type": str(artifact.get("media_type") or DEFAULT_MEDIA_TYPE)[:100],
+            "media_type": artifact.get("media_type") or DEFAULT_MEDIA_TYPE,
             "size_bytes": size_bytes,
             "sha256": sha256,
             "pointer": f"sha256:{sha256}",
