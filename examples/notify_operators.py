@@ -118,18 +118,18 @@ def main() -> None:
     parser.add_argument("--console", default="http://127.0.0.1:8000/admin")
     parser.add_argument("--mail", help="who is told; without, notices are printed")
     parser.add_argument("--smtp", default="localhost")
-    asked = parser.parse_args()
+    options = parser.parse_args()
 
     def tell(notice: str) -> None:
-        if asked.mail:
-            by_mail(notice, to=asked.mail, smtp=asked.smtp)
+        if options.mail:
+            by_mail(notice, to=options.mail, smtp=options.smtp)
         else:
             print(notice, flush=True)
 
     server = serve(
-        port=asked.port,
+        port=options.port,
         secret=os.environ["WEBHOOK_SECRET"],
-        notices=Notices(console=asked.console),
+        notices=Notices(console=options.console),
         tell=tell,
     )
     server.serve_forever()

@@ -21,13 +21,13 @@ WORDS_PER_CHUNK = 5
 
 def outline(question: dict[str, Any]) -> str:
     """Return the text that answers the last message of a question."""
-    said = question["messages"][-1]["content"]
+    message = question["messages"][-1]["content"]
     try:
-        task = json.loads(said)
+        task = json.loads(message)
         title, goal = task["title"], task["goal"]
         inputs = task.get("inputs") or {}
     except (ValueError, KeyError, TypeError):
-        title, goal, inputs = "Answer", said, {}
+        title, goal, inputs = "Answer", message, {}
     lines = [f"# {title}", "", goal, ""]
     lines += [f"- {name}: {value}" for name, value in sorted(inputs.items())]
     return "\n".join(lines).strip()
@@ -35,12 +35,12 @@ def outline(question: dict[str, Any]) -> str:
 
 def usage_of(question: dict[str, Any], text: str) -> dict[str, Any]:
     """Return the usage that an endpoint would report, with words for tokens."""
-    asked = sum(len(message["content"].split()) for message in question["messages"])
+    prompt_tokens = sum(len(message["content"].split()) for message in question["messages"])
     written = len(text.split())
     return {
-        "prompt_tokens": asked,
+        "prompt_tokens": prompt_tokens,
         "completion_tokens": written,
-        "total_tokens": asked + written,
+        "total_tokens": prompt_tokens + written,
         "prompt_tokens_details": {"cached_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 0},
     }

@@ -321,14 +321,14 @@ class ScriptedPlane:
         return {"status": 200, "ttl_seconds": self.ttl_seconds, "control": control}
 
     def _upload(self, seen: Seen) -> tuple[int, dict[str, Any]]:
-        key, asked = seen.headers["idempotency-key"], seen.body
+        key, wanted = seen.headers["idempotency-key"], seen.body
         if key not in self.replays:
-            if self.jobs[asked["task_id"]]["fencing_token"] != asked["fencing_token"]:
+            if self.jobs[wanted["task_id"]]["fencing_token"] != wanted["fencing_token"]:
                 return 409, problem(409, "ABORTED", "STALE_FENCING_TOKEN", "refresh")
             upload_id = str(uuid7())
-            self.uploads[upload_id] = asked | {"artifact_id": None}
-            headers = {"Content-Length": str(asked["size_bytes"]), "If-None-Match": "*"}
-            headers["Content-Type"] = asked["media_type"]
+            self.uploads[upload_id] = wanted | {"artifact_id": None}
+            headers = {"Content-Length": str(wanted["size_bytes"]), "If-None-Match": "*"}
+            headers["Content-Type"] = wanted["media_type"]
             url = f"{self.url}/objects/{upload_id}"
             grant = {"upload_id": upload_id, "method": "PUT", "url": url, "headers": headers}
             self.replays[key] = 201, grant

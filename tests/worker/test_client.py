@@ -121,7 +121,7 @@ def test_an_answer_is_anchored_at_the_first_time_it_was_asked_for(ready, client,
     times = iter([10.0, 20.0, 30.0, 40.0])
     monkeypatch.setattr("fencepost_worker.client.steady_now", lambda: next(times))
 
-    assert client.deliver(ASK, wait=patient([])).asked_at == 10.0
+    assert client.deliver(ASK, wait=patient([])).requested_at == 10.0
 
 
 def test_a_wait_that_ends_gives_up(ready, client):

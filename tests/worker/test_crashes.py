@@ -62,10 +62,10 @@ def governed_plane(plane):
 
     def result(seen):
         request_id = seen.path.split("/")[3]
-        told = executions.get(request_id)
-        if told is None:
+        state = executions.get(request_id)
+        if state is None:
             return 404, {"code": "NOT_FOUND", "reason": "NOT_FOUND", "retry": NEVER}
-        if told not in ("unknown", seen.body["outcome"]):
+        if state not in ("unknown", seen.body["outcome"]):
             return 409, {"code": "ABORTED", "reason": "RESULT_DIGEST_CONFLICT", "retry": NEVER}
         executions[request_id] = seen.body["outcome"]
         return 200, {"outcome": "recorded"}
@@ -89,7 +89,7 @@ def governed_plane(plane):
 
 
 @pytest.fixture
-def asked():
+def other_side():
     """An agent over HTTP; the list of the request ids that it was asked with, and its address."""
     ids = []
 
@@ -132,8 +132,10 @@ def run_worker(plane, data, url, kill_at):
 
 
 @pytest.mark.parametrize("kill_at", range(1, POINTS + 1))
-def test_a_kill_at_any_point_neither_repeats_nor_forgets(governed_plane, asked, tmp_path, kill_at):
-    ids, url = asked
+def test_a_kill_at_any_point_neither_repeats_nor_forgets(
+    governed_plane, other_side, tmp_path, kill_at
+):
+    ids, url = other_side
     governed_plane.add_job("task-1")
     killed = run_worker(governed_plane, tmp_path, url, kill_at)
     assert killed in (-signal.SIGKILL, 0)
@@ -155,8 +157,8 @@ def test_a_kill_at_any_point_neither_repeats_nor_forgets(governed_plane, asked, 
         assert verb == "complete"
 
 
-def test_the_last_points_are_past_the_end_of_a_jobs_life(governed_plane, asked, tmp_path):
-    _, url = asked
+def test_the_last_points_are_past_the_end_of_a_jobs_life(governed_plane, other_side, tmp_path):
+    _, url = other_side
     governed_plane.add_job("task-1")
 
     assert run_worker(governed_plane, tmp_path, url, POINTS) == 0

@@ -32,7 +32,7 @@ class OtherSide:
     """An HTTP server whose answers a test writes."""
 
     def __init__(self):
-        self.asked = []
+        self.requests = []
         self.changed = threading.Condition()
         self.answer = lambda handler, document: say(handler, 200, bound(document))
         side = self
@@ -41,7 +41,7 @@ class OtherSide:
             def do_POST(self):
                 document = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with side.changed:
-                    side.asked.append((dict(self.headers), document))
+                    side.requests.append((dict(self.headers), document))
                     side.changed.notify_all()
                 side.answer(self, document)
 
@@ -58,7 +58,7 @@ class OtherSide:
 
     def wait_until_asked(self):
         with self.changed:
-            assert self.changed.wait_for(lambda: self.asked, PATIENCE_SECONDS)
+            assert self.changed.wait_for(lambda: self.requests, PATIENCE_SECONDS)
 
     def close(self):
         self.server.shutdown()
@@ -180,8 +180,8 @@ def finish(started):
 
 
 def paths(plane):
-    told = ("/v1/routes", "/v1/executions", "/complete", "/fail")
-    return [seen.path for seen in plane.seen if any(part in seen.path for part in told)]
+    reported = ("/v1/routes", "/v1/executions", "/complete", "/fail")
+    return [seen.path for seen in plane.seen if any(part in seen.path for part in reported)]
 
 
 def test_an_outside_effect_happens_between_its_start_and_its_result(
@@ -211,7 +211,7 @@ def test_an_outside_effect_happens_between_its_start_and_its_result(
     )
     assert order == ["start", "effect", "result"]
     assert verb == "complete"
-    headers, document = other_side.asked[0]
+    headers, document = other_side.requests[0]
     assert headers["Idempotency-Key"] == document["external_request_id"] == request_id
     binding = {
         "task_id": "task-1",
@@ -265,7 +265,7 @@ def test_a_lost_governed_answer_is_asked_for_again_with_the_same_key(
         second.body,
         second.headers["idempotency-key"],
     )
-    assert len(other_side.asked) == 1
+    assert len(other_side.requests) == 1
     assert governing.outcome_of("task-1")[0] == "complete"
 
 
@@ -290,7 +290,7 @@ def test_a_refused_grant_means_no_effect(
     finish(start_governed("openai"))
     verb, body = governing.outcome_of("task-1")
 
-    assert other_side.asked == []
+    assert other_side.requests == []
     assert verb == "fail"
     assert (body["error_code"], body["retryable"]) == (refusal[1]["reason"], retryable)
     assert not governing.calls("/result$")
@@ -304,7 +304,7 @@ def test_a_start_that_says_refused_or_ended_means_no_effect(governing, start_gov
     )
     finish(start_governed())
 
-    assert other_side.asked == []
+    assert other_side.requests == []
     assert governing.outcome_of("task-1")[0] == "fail"
 
 
@@ -317,7 +317,7 @@ def test_an_effect_never_begins_past_its_deadline(governing, start_governed, oth
     finish(start_governed())
     verb, body = governing.outcome_of("task-1")
 
-    assert other_side.asked == []
+    assert other_side.requests == []
     [result] = governing.calls("/result$")
     assert result.body["outcome"] == "not_started"
     assert (verb, body["error_code"], body["retryable"]) == ("fail", "NOT_STARTED", True)
@@ -352,7 +352,7 @@ def test_an_answer_that_declines_is_a_failed_execution(
     assert result.body["outcome"] == "failed"
     assert (verb, body["retryable"]) == ("fail", retryable)
     assert body["error_code"] == f"AGENT_ANSWERED_{status}"
-    assert len(other_side.asked) == 1
+    assert len(other_side.requests) == 1
 
 
 @pytest.mark.parametrize("status", [0, 202, 302, 408, 500, 502, 504])
@@ -366,7 +366,7 @@ def test_an_answer_that_does_not_say_what_happened_leaves_the_outcome_unknown(
 
     assert (verb, body["error_code"]) == ("fail", "OUTCOME_UNKNOWN")
     assert not governing.calls("/result$"), "the control plane keeps the execution unknown"
-    assert len(other_side.asked) == 1
+    assert len(other_side.requests) == 1
 
 
 def test_an_answer_that_stays_away_leaves_the_outcome_unknown(
@@ -379,7 +379,7 @@ def test_an_answer_that_stays_away_leaves_the_outcome_unknown(
     release.set()
 
     assert governing.outcome_of("task-1")[1]["error_code"] == "OUTCOME_UNKNOWN"
-    assert len(other_side.asked) == 1
+    assert len(other_side.requests) == 1
 
 
 def test_where_nothing_could_be_sent_the_execution_was_not_started(governing, start_governed):
@@ -534,7 +534,7 @@ def test_an_answer_cut_off_at_the_limit_is_sent_to_review(governing, start_gover
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("usage", "expected"),
     [
         (None, None),
         ({"prompt_tokens": 1}, None),
@@ -556,8 +556,8 @@ def test_an_answer_cut_off_at_the_limit_is_sent_to_review(governing, start_gover
         ),
     ],
 )
-def test_usage_is_read_by_the_names_that_the_ledger_knows(told, expected):
-    assert read_usage(told) == expected
+def test_usage_is_read_by_the_names_that_the_ledger_knows(usage, expected):
+    assert read_usage(usage) == expected
 
 
 # Restarts and sessions ---------------------------------------------------------------------------
@@ -581,7 +581,7 @@ def test_a_killed_worker_does_not_ask_the_other_side_again(
 
     verb, body = governing.outcome_of("task-1")
     assert (verb, body["error_code"]) == ("fail", "OUTCOME_UNKNOWN")
-    assert len(other_side.asked) == 1
+    assert len(other_side.requests) == 1
     assert not governing.calls("/result$")
     first_boot, second_boot = governing.calls("/activate$")
     assert first_boot.body == second_boot.body, "the restarted process keeps its session"
@@ -603,7 +603,7 @@ def test_a_start_without_the_mark_before_the_effect_is_reported_as_not_started(
     finish(start_governed())
     verb, body = governing.outcome_of("task-1")
 
-    assert other_side.asked == []
+    assert other_side.requests == []
     [result] = governing.calls("/result$")
     assert result.body["outcome"] == "not_started"
     assert (verb, body["error_code"], body["retryable"]) == ("fail", "NOT_STARTED", True)
@@ -630,7 +630,7 @@ def test_a_newer_epoch_is_joined_once_and_no_work_is_replayed(
     assert second.body["previous_session_id"] == SESSION
     assert first.body["boot_id"] == second.body["boot_id"]
     assert first.body["activation_operation_id"] != second.body["activation_operation_id"]
-    assert len(other_side.asked) == 1
+    assert len(other_side.requests) == 1
     assert governing.outcome_of("task-1")[0] == "complete"
 
 

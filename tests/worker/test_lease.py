@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from fencepost_worker import lease as lease_module
-from fencepost_worker.heartbeats import Keeper
+from fencepost_worker.heartbeats import HeartbeatLoop
 from fencepost_worker.lease import Ended, Lease, LeaseEnded, Terms, trusted_until
 from fencepost_worker.timing import retry_delay_s, steady_now
 
@@ -18,19 +18,19 @@ def clock(monkeypatch):
     return now
 
 
-def make_lease(asked_at=1000.0, attempt=1, ttl_seconds=100.0):
+def make_lease(requested_at=1000.0, attempt=1, ttl_seconds=100.0):
     return Lease(
         task_id="task-1",
         attempt=attempt,
         fencing_token=attempt,
         terms=Terms(ttl_seconds, 10.0),
-        asked_at=asked_at,
+        requested_at=requested_at,
     )
 
 
 @pytest.mark.parametrize(("ttl_seconds", "until"), [(100.0, 95.0), (10.0, 9.0), (900.0, 895.0)])
 def test_trust_is_counted_from_the_question_and_ends_before_the_lease(ttl_seconds, until):
-    assert trusted_until(asked_at=0.0, ttl_seconds=ttl_seconds) == until
+    assert trusted_until(requested_at=0.0, ttl_seconds=ttl_seconds) == until
 
 
 def test_a_lease_ends_by_itself_at_its_trusted_time(clock):
@@ -47,22 +47,22 @@ def test_a_renewal_after_the_end_revives_nothing(clock):
     lease = make_lease()
     clock[0] = 1095.0
     assert lease.ended is Ended.EXPIRED
-    lease.renew(asked_at=1095.0, ttl_seconds=100.0, control="continue")
+    lease.renew(requested_at=1095.0, ttl_seconds=100.0, control="continue")
 
     assert lease.ended is Ended.EXPIRED
 
 
 def test_a_late_answer_to_an_old_question_shortens_nothing(clock):
     lease = make_lease()
-    lease.renew(asked_at=1050.0, ttl_seconds=100.0, control="continue")
-    lease.renew(asked_at=1010.0, ttl_seconds=100.0, control="continue")
+    lease.renew(requested_at=1050.0, ttl_seconds=100.0, control="continue")
+    lease.renew(requested_at=1010.0, ttl_seconds=100.0, control="continue")
     clock[0] = 1144.0
 
     assert lease.ended is None
 
 
 def test_a_lease_of_unknown_age_waits_for_a_heartbeat(clock):
-    lease = make_lease(asked_at=None)
+    lease = make_lease(requested_at=None)
     granted = threading.Event()
 
     def wait():
@@ -72,7 +72,7 @@ def test_a_lease_of_unknown_age_waits_for_a_heartbeat(clock):
     waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
     assert not granted.is_set()
-    lease.renew(asked_at=1000.0, ttl_seconds=100.0, control="continue")
+    lease.renew(requested_at=1000.0, ttl_seconds=100.0, control="continue")
 
     assert granted.wait(5)
 
@@ -87,10 +87,10 @@ def test_the_first_reason_for_an_end_stands(clock):
 
 def test_work_waits_while_it_is_paused(clock):
     lease = make_lease()
-    lease.renew(asked_at=1000.0, ttl_seconds=100.0, control="pause")
+    lease.renew(requested_at=1000.0, ttl_seconds=100.0, control="pause")
     assert lease.paused
     threading.Timer(
-        0.05, lambda: lease.renew(asked_at=1000.0, ttl_seconds=100.0, control="continue")
+        0.05, lambda: lease.renew(requested_at=1000.0, ttl_seconds=100.0, control="continue")
     ).start()
     lease.wait_while_paused()
 
@@ -99,7 +99,7 @@ def test_work_waits_while_it_is_paused(clock):
 
 def test_the_end_of_a_paused_lease_ends_the_wait(clock):
     lease = make_lease()
-    lease.renew(asked_at=1000.0, ttl_seconds=100.0, control="pause")
+    lease.renew(requested_at=1000.0, ttl_seconds=100.0, control="pause")
     threading.Timer(0.05, lambda: lease.end(Ended.STOPPED)).start()
     with pytest.raises(LeaseEnded):
         lease.wait_while_paused()
@@ -121,10 +121,10 @@ def test_a_lease_without_durations_is_none(value):
 
 
 def test_a_newer_attempt_of_the_same_task_ends_the_older_lease(client):
-    keeper = Keeper(plane=client)
+    loop = HeartbeatLoop(plane=client)
     older, newer = make_lease(steady_now()), make_lease(steady_now(), attempt=2)
-    keeper.add(older)
-    keeper.add(newer)
+    loop.add(older)
+    loop.add(newer)
 
     assert older.ended is Ended.LOST
     assert newer.ended is None
@@ -142,11 +142,11 @@ def test_one_heartbeat_speaks_for_all_leases_and_each_is_answered_by_itself(plan
             attempt=1,
             fencing_token=1,
             terms=Terms(60.0, 5.0),
-            asked_at=steady_now(),
+            requested_at=steady_now(),
         )
         for name in ("kept", "stopped", "lost")
     ]
-    assert Keeper(plane=client).beat(leases)
+    assert HeartbeatLoop(plane=client).beat(leases)
 
     assert [lease.ended for lease in leases] == [None, Ended.STOPPED, Ended.LOST]
     assert len(plane.calls("/heartbeat")) == 1

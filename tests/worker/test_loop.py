@@ -224,8 +224,8 @@ def test_heartbeats_carry_the_progress_that_the_program_writes(plane, start_work
     plane.add_job("task-1")
     source = "pathlib.Path(os.environ['FENCEPOST_PROGRESS']).write_text('{\"done\": 3}')\n" + WAIT
     running = start_worker(program(source), max_jobs=1)
-    told = {"task_id": "task-1", "attempt": 1, "fencing_token": 1, "progress": {"done": 3}}
-    plane.wait_for(lambda: told in [s.body["leases"][0] for s in plane.calls("/heartbeat")])
+    beat = {"task_id": "task-1", "attempt": 1, "fencing_token": 1, "progress": {"done": 3}}
+    plane.wait_for(lambda: beat in [s.body["leases"][0] for s in plane.calls("/heartbeat")])
     running.worker.abort()
     _, body = plane.outcome_of("task-1")
 
@@ -244,8 +244,8 @@ def test_a_paused_program_stands_still_until_it_is_resumed(plane, start_worker, 
     running = start_worker(program(source), max_jobs=1)
 
     def beats():
-        told = [beat for seen in plane.calls("/heartbeat") for beat in seen.body["leases"]]
-        return [beat["progress"] for beat in told if "progress" in beat]
+        beats = [beat for seen in plane.calls("/heartbeat") for beat in seen.body["leases"]]
+        return [beat["progress"] for beat in beats if "progress" in beat]
 
     pid = plane.wait_for(beats)[-1]["pid"]
     plane.controls["task-1"] = "pause"
@@ -344,11 +344,11 @@ def test_a_completion_that_cannot_be_taken_fails_the_attempt(plane, start_worker
     plane.fail_next("/complete", status=400, body=body)
     plane.add_job("task-1")
     running = start_worker(program(SUCCEED), max_jobs=1)
-    verb, told = plane.outcome_of("task-1")
+    verb, body = plane.outcome_of("task-1")
     running.join()
 
     assert verb == "fail"
-    assert (told["error_code"], told["retryable"]) == ("RESULT_REFUSED", False)
+    assert (body["error_code"], body["retryable"]) == ("RESULT_REFUSED", False)
 
 
 def test_several_jobs_run_at_a_time(plane, start_worker, program, tmp_path):

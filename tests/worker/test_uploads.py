@@ -36,8 +36,8 @@ def writer(program):
 
 def ends(plane):
     """Return the paths of the calls that the attempt ended with, in order."""
-    told = ("/v1/facts", "/reflections", "/complete", "/fail", "/escalate", "/objects/")
-    return [seen.path for seen in plane.seen if any(part in seen.path for part in told)]
+    reported = ("/v1/facts", "/reflections", "/complete", "/fail", "/escalate", "/objects/")
+    return [seen.path for seen in plane.seen if any(part in seen.path for part in reported)]
 
 
 def test_an_artifact_is_stored_before_its_job_is_completed(plane, start_worker, writer):
@@ -201,7 +201,7 @@ def test_a_worker_killed_while_uploading_leaves_one_artifact(plane, spawn_worker
     hold = threading.Event()
     reached = []
 
-    def held(seen):
+    def answer_late(seen):
         # The request has its effect, and the worker never hears of it.
         answer = {
             "/v1/uploads$": lambda: plane._upload(seen),
@@ -214,7 +214,7 @@ def test_a_worker_killed_while_uploading_leaves_one_artifact(plane, spawn_worker
         hold.wait(PATIENCE_SECONDS)
         return answer
 
-    plane.routes[point] = held
+    plane.routes[point] = answer_late
     plane.routes["/activate$"] = lambda seen: (200, SESSION)
     first = spawn_worker(writer, "--cell-id", "cell-1")
     plane.wait_for(lambda: reached)

@@ -45,7 +45,7 @@ class Unusable(Exception):
     """The options do not make a worker; the message is one line for a person."""
 
 
-def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
+def parse_options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the parsed command line."""
     parser = argparse.ArgumentParser(prog="fencepost-worker", description=__doc__)
     add = parser.add_argument
@@ -79,15 +79,15 @@ def options(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a worker until it is told to end; return the exit code."""
-    asked = options(argv)
+    options = parse_options(argv)
     _log_as_json()
     try:
-        lock = durable.FolderLock(asked.data.resolve())
-        worker = build(asked)
+        lock = durable.FolderLock(options.data.resolve())
+        worker = build(options)
     except (Unusable, ProgramMissing, durable.FolderBusy, OSError) as error:
         print(f"fencepost-worker: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
-    _obey_signals(worker, drain_seconds=asked.drain_seconds)
+    _obey_signals(worker, drain_seconds=options.drain_seconds)
     try:
         worker.run()
     except NotAuthorized as error:
@@ -101,90 +101,93 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build(asked: argparse.Namespace) -> Worker:
+def build(options: argparse.Namespace) -> Worker:
     """Put a worker together.
 
     :raises Unusable: the options contradict each other or lack something.
     """
-    data = asked.data.resolve()
-    if bool(asked.token) == bool(asked.token_file):
+    data = options.data.resolve()
+    if bool(options.token) == bool(options.token_file):
         raise Unusable("one of --token and --token-file is needed")
-    if asked.concurrency < 1:
+    if options.concurrency < 1:
         raise Unusable("--concurrency must be at least 1")
-    plane = ControlPlane(url=asked.url, session=_session(asked, data=data))
+    plane = ControlPlane(url=options.url, session=_session(options, data=data))
     return Worker(
         plane=plane,
         journal=Journal(data / "journal"),
-        adapter=_adapter(asked, data=data, plane=plane),
-        keys=KeyRing(plane=plane, pinned=_pinned_keys(asked.trusted_keys)),
-        uploads=Uploads(plane=plane) if _may_upload(asked) else None,
+        adapter=_adapter(options, data=data, plane=plane),
+        keys=KeyRing(plane=plane, pinned=_pinned_keys(options.trusted_keys)),
+        uploads=Uploads(plane=plane) if _may_upload(options) else None,
         plan=Plan(
-            agent=asked.agent,
-            lease_seconds=asked.lease_seconds,
-            task_types=tuple(name for name in asked.task_types.split(",") if name),
-            wait_seconds=asked.wait_seconds,
-            concurrency=asked.concurrency,
-            max_jobs=asked.max_jobs,
-            until_empty=asked.once,
+            agent=options.agent,
+            lease_seconds=options.lease_seconds,
+            task_types=tuple(name for name in options.task_types.split(",") if name),
+            wait_seconds=options.wait_seconds,
+            concurrency=options.concurrency,
+            max_jobs=options.max_jobs,
+            until_empty=options.once,
         ),
     )
 
 
-def _session(asked: argparse.Namespace, *, data: Path) -> Session:
-    worker_id = asked.worker_id or _kept_worker_id(data, asked.agent)
-    if not _has_session(asked):
-        return Session(worker_id=worker_id, token=asked.token, token_file=asked.token_file)
+def _session(options: argparse.Namespace, *, data: Path) -> Session:
+    worker_id = options.worker_id or _stable_worker_id(data, options.agent)
+    if not _has_session(options):
+        return Session(worker_id=worker_id, token=options.token, token_file=options.token_file)
     return ActivatedSession(
         worker_id=worker_id,
-        agent=asked.agent,
-        cell_id=asked.cell_id or worker_id,
-        runtime=asked.runtime,
+        agent=options.agent,
+        cell_id=options.cell_id or worker_id,
+        runtime=options.runtime,
         path=data / "session.json",
-        token=asked.token,
-        token_file=asked.token_file,
+        token=options.token,
+        token_file=options.token_file,
     )
 
 
-def _has_session(asked: argparse.Namespace) -> bool:
-    return bool(asked.cell_id) or _is_governed(asked)
+def _has_session(options: argparse.Namespace) -> bool:
+    return bool(options.cell_id) or _is_governed(options)
 
 
-def _may_upload(asked: argparse.Namespace) -> bool:
-    """Whether artifacts leave the data folder: grants are for activated sessions only."""
-    return _has_session(asked) and not asked.no_uploads
+def _may_upload(options: argparse.Namespace) -> bool:
+    """Return whether artifacts leave the data folder: grants are for activated sessions only."""
+    return _has_session(options) and not options.no_uploads
 
 
-def _is_governed(asked: argparse.Namespace) -> bool:
-    """Whether effects need permits: those that leave this machine always do."""
-    return asked.governed or asked.runtime != "command"
+def _is_governed(options: argparse.Namespace) -> bool:
+    """Return whether effects need permits: those that leave this machine always do."""
+    return options.governed or options.runtime != "command"
 
 
-def _adapter(asked: argparse.Namespace, *, data: Path, plane: ControlPlane) -> RuntimeAdapter:
+def _adapter(options: argparse.Namespace, *, data: Path, plane: ControlPlane) -> RuntimeAdapter:
     executor = ExternalAgentExecutor(
-        exchange=ExternalAgentExchange(data / "exchange"), authority=_authority(asked, plane=plane)
+        exchange=ExternalAgentExchange(data / "exchange"),
+        authority=_authority(options, plane=plane),
     )
-    if asked.runtime == "command":
-        return CommandAdapter(executor=executor, workspaces=Workspaces(data), program=asked.program)
-    if not asked.endpoint:
-        raise Unusable(f"the {asked.runtime} runtime needs --endpoint")
+    if options.runtime == "command":
+        return CommandAdapter(
+            executor=executor, workspaces=Workspaces(data), program=options.program
+        )
+    if not options.endpoint:
+        raise Unusable(f"the {options.runtime} runtime needs --endpoint")
     endpoint = Endpoint(
-        url=asked.endpoint, key_file=asked.api_key_file, silence_s=asked.silence_seconds
+        url=options.endpoint, key_file=options.api_key_file, silence_s=options.silence_seconds
     )
-    if asked.runtime == "http":
+    if options.runtime == "http":
         return HttpAdapter(executor=executor, endpoint=endpoint)
     return OpenAIAdapter(
         executor=executor,
         endpoint=endpoint,
-        max_output_tokens=asked.max_output_tokens,
-        stream=not asked.no_stream,
+        max_output_tokens=options.max_output_tokens,
+        stream=not options.no_stream,
     )
 
 
-def _authority(asked: argparse.Namespace, *, plane: ControlPlane) -> Authority | None:
-    if not _is_governed(asked):
+def _authority(options: argparse.Namespace, *, plane: ControlPlane) -> Authority | None:
+    if not _is_governed(options):
         return None
-    needs = ModelNeeds(asked.max_output_tokens) if asked.runtime == "openai" else None
-    return ControlPlaneAuthority(plane=plane, mode=asked.mode, model_needs=needs)
+    needs = ModelNeeds(options.max_output_tokens) if options.runtime == "openai" else None
+    return ControlPlaneAuthority(plane=plane, mode=options.mode, model_needs=needs)
 
 
 def _pinned_keys(path: Path | None) -> dict[str, Ed25519PublicKey] | None:
@@ -196,7 +199,7 @@ def _pinned_keys(path: Path | None) -> dict[str, Ed25519PublicKey] | None:
         raise Unusable(f"--trusted-keys: {error}") from error
 
 
-def _kept_worker_id(data: Path, agent: str) -> str:
+def _stable_worker_id(data: Path, agent: str) -> str:
     """Return a name that is the same after a restart: claims are replayed under it."""
     path = data / "worker-id"
     if not path.exists():
@@ -206,27 +209,27 @@ def _kept_worker_id(data: Path, agent: str) -> str:
 
 
 def _obey_signals(worker: Worker, *, drain_seconds: float) -> None:
-    """SIGTERM and SIGINT drain; after `drain_seconds`, or at the second signal, work is stopped."""
+    """Drain at SIGTERM and SIGINT; stop work after `drain_seconds`, or at the second signal."""
     # Neither end is ever closed: the interpreter writes for as long as the process lives.
-    heard, told = os.pipe()
-    os.set_blocking(told, False)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
 
     def obey() -> None:
-        os.read(heard, 1)
+        os.read(reader, 1)
         worker.drain()
-        select.select([heard], [], [], drain_seconds)
+        select.select([reader], [], [], drain_seconds)
         worker.abort()
 
     # The interpreter writes at once, in whichever thread the signal arrives. A handler would wait
     # for the main thread, which may be waiting for a lock that only this signal would free.
-    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _noted)
     signal.signal(signal.SIGINT, _noted)
     threading.Thread(target=obey, name="signals", daemon=True).start()
 
 
 def _noted(number: int, frame: FrameType | None) -> None:
-    """Keep the interpreter from ending the process; the wake-up descriptor has told already."""
+    """Keep the interpreter from ending the process; the wake-up pipe has the signal already."""
 
 
 class JsonLines(logging.Formatter):

@@ -1,4 +1,4 @@
-"""What a claim gives the worker: the coordinates of the attempt, and the signed task within."""
+"""Claims: the coordinates of a granted attempt, and the signed task within."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +46,7 @@ class Claim:
 
     @property
     def authority(self) -> dict[str, Any]:
-        """The members that every write of this attempt carries."""
+        """Return the members that every write of this attempt carries."""
         return {"attempt": self.attempt, "fencing_token": self.fencing_token}
 
 

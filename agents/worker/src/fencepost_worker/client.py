@@ -1,4 +1,4 @@
-"""The control plane over HTTP: one request, its refusal as a value, and the retry rules.
+"""Calls of the control plane over HTTP: one request, its refusal as a value, the retry rules.
 
 A request is sent again only with the same identity (idempotency key, or task + attempt), and only
 where its refusal says that this helps.  Source of the rules: the contract, section 2; of the
@@ -48,12 +48,12 @@ class Call:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back: the JSON body, and the steady-clock instant at which we first asked."""
+    """An answer: the JSON body, and the steady-clock instant at which it was first requested."""
 
     status: int
     body: dict[str, Any]
     replayed: bool
-    asked_at: float
+    requested_at: float
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Problem:
 
     @property
     def transient(self) -> bool:
-        """Whether the same request, sent again later, may succeed.
+        """Return whether the same request, sent again later, may succeed.
 
         A failure without a rule (a proxy's 502, an unexpected 500) leaves the effect unknown; the
         same identity again is how it becomes known.
@@ -122,7 +122,7 @@ class GaveUp(Exception):
 
 
 class Session:
-    """Who we are to the control plane: an implicit session of `(agent, worker_id)`.
+    """The identity of the caller: an implicit session of `(agent, worker_id)`.
 
     The token is read from a file again when the control plane rejects it, so that a rotated
     credential is picked up without a restart.
@@ -141,7 +141,7 @@ class Session:
         return {"Authorization": f"Bearer {self._token}"}
 
     def open(self, plane: "ControlPlane", *, wait: Callable[[float], bool]) -> None:
-        """Become somebody; an implicit session is one by calling.
+        """Open the session; an implicit one is open by calling.
 
         :raises Refused: the control plane does not let us.
         :raises GaveUp: `wait` said so.
@@ -160,7 +160,7 @@ class Session:
         sent_with: dict[str, str],
         wait: Callable[[float], bool],
     ) -> bool:
-        """Try to become somebody again after a refusal; return whether to send the call again.
+        """Renew the session after a refusal, if that helps; return whether to send the call again.
 
         Only the call is repeated, with its identity; never the work that it is about.
 
@@ -209,7 +209,7 @@ class ControlPlane:
         :raises Refused: the control plane refused it.
         :raises Unreachable: no answer came.
         """
-        asked_at = steady_now()
+        requested_at = steady_now()
         headers = dict(self.session.headers() if sent_with is None else sent_with)
         if call.key is not None:
             headers["Idempotency-Key"] = call.key
@@ -224,7 +224,7 @@ class ControlPlane:
             )
         except httpx2.HTTPError as error:
             raise Unreachable(f"{call.method} {call.path}: {type(error).__name__}") from error
-        return _read(response, asked_at=asked_at)
+        return _read(response, requested_at=requested_at)
 
     def deliver(
         self,
@@ -239,12 +239,12 @@ class ControlPlane:
         :raises Refused: the refusal is one that sending again does not mend.
         :raises GaveUp: `wait` said so.
         """
-        failures, first_asked_at, mended = 0, steady_now(), set[str]()
+        failures, first_requested_at, mended = 0, steady_now(), set[str]()
         while True:
             sent_with = self.session.headers()
             try:
                 answer = self.send(call, timeout_s=timeout_s, sent_with=sent_with)
-                return Answer(answer.status, answer.body, answer.replayed, first_asked_at)
+                return Answer(answer.status, answer.body, answer.replayed, first_requested_at)
             except Unreachable as error:
                 after = 0.0
                 log.warning("no answer, will send the same again: %s", error)
@@ -264,7 +264,7 @@ class ControlPlane:
                 raise GaveUp(f"{call.method} {call.path}")
 
 
-def _read(response: httpx2.Response, *, asked_at: float) -> Answer:
+def _read(response: httpx2.Response, *, requested_at: float) -> Answer:
     try:
         body = response.json()
     except ValueError:
@@ -273,7 +273,7 @@ def _read(response: httpx2.Response, *, asked_at: float) -> Answer:
         if not isinstance(body, dict):
             raise Unreachable(f"{response.request.url.path}: the answer is not a JSON object")
         replayed = response.headers.get("Idempotent-Replayed", "") == "true"
-        return Answer(response.status_code, body, replayed, asked_at)
+        return Answer(response.status_code, body, replayed, requested_at)
     after = _retry_after_s(response.headers.get("Retry-After"))
     problem = body if isinstance(body, dict) else {}
     raise Refused(Problem.from_body(problem, status=response.status_code, after=after))

@@ -1,4 +1,4 @@
-"""The folder in which one external effect is requested, begun and answered, once.
+"""Exchanges: the folder in which one external effect is requested, begun and answered, once.
 
     exchange/<external_request_id>/request.json    what is asked; never changed
     exchange/<external_request_id>/calls/*.json    keys of calls to the control plane, before use
@@ -72,41 +72,41 @@ class Request:
             runtime=runtime,
             attempt=number,
         )
-        told = {name: claim.document.get(name) for name in ("previous_progress", "rework")}
+        history = {name: claim.document.get(name) for name in ("previous_progress", "rework")}
         coordinates = {
             "external_request_id": request_id,
             "execution_digest": claim.execution_digest,
             "attempt": number,
             "runtime": runtime,
         }
-        return cls(job.task | told | coordinates)
+        return cls(job.task | history | coordinates)
 
     @property
     def external_request_id(self) -> str:
-        """The name of the effect."""
+        """Return the name of the effect."""
         value: str = self.document["external_request_id"]
         return value
 
     @property
     def attempt(self) -> int:
-        """The attempt number."""
+        """Return the attempt number."""
         value: int = self.document["attempt"]
         return value
 
     @property
     def task_id(self) -> str:
-        """The task that the effect is for."""
+        """Return the task that the effect is for."""
         value: str = self.document["task_id"]
         return value
 
     @property
     def sha256(self) -> str:
-        """The digest of the canonical request."""
+        """Return the digest (lower-case hex) of the canonical request."""
         return sha256_hex(canonical(self.document))
 
     @property
     def binding(self) -> dict[str, Any]:
-        """The members that a result must repeat."""
+        """Return the members that a result must repeat."""
         names = ("external_request_id", "attempt", "execution_digest")
         return {name: self.document[name] for name in names}
 
@@ -150,18 +150,18 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """`succeeded`, `failed` or `not_started`."""
+        """Return `succeeded`, `failed` or `not_started`."""
         value: str = self.document["outcome"]
         return value
 
     @property
     def sha256(self) -> str:
-        """The digest of the canonical result."""
+        """Return the digest (lower-case hex) of the canonical result."""
         return sha256_hex(canonical(self.document))
 
 
 def _check_facts(facts: list[dict[str, Any]]) -> None:
-    """Refuse what a schema cannot say: an id that is told twice, data without bounds."""
+    """Refuse what a schema cannot say: an id that is used twice, data without bounds."""
     if len({fact["fact_id"] for fact in facts}) < len(facts):
         raise ResultRefused("facts: two have the same fact_id")
     for fact in facts:
@@ -182,7 +182,7 @@ def _check_binding(request: Request, document: dict[str, Any]) -> None:
 
 
 class Stage(enum.Enum):
-    """How far an exchange has come."""
+    """The stages of an exchange, each durable before the next."""
 
     REQUESTED = "requested"
     STARTED = "started"
@@ -198,7 +198,7 @@ class Exchange:
 
     @property
     def stage(self) -> Stage:
-        """How far it has come, by what is on disk."""
+        """Return how far it has come, by what is on disk."""
         if (self._folder / "result.json").exists():
             return Stage.ANSWERED
         if (self._folder / "started.json").exists():
@@ -218,7 +218,7 @@ class Exchange:
         return call, False
 
     def made(self, name: str) -> bool:
-        """Whether a call was made under this name."""
+        """Return whether a call was made under this name."""
         return (self._folder / "calls" / f"{name}.json").exists()
 
     def begin(self) -> None:
@@ -247,7 +247,7 @@ class Exchange:
     def result(self) -> Result | None:
         """Return the recorded result, or None.
 
-        It was judged when it was recorded; a stricter worker of today tells it all the same.
+        It was judged when it was recorded; a stricter worker of today reports it all the same.
 
         :raises ResultRefused: the file does not hold a result of this request.
         """

@@ -24,14 +24,14 @@ class OutcomeUnknown(Exception):
 
 @dataclass(frozen=True)
 class Grant:
-    """What allows an effect to begin. `deadline` is exclusive, on the steady clock."""
+    """The authority to begin an effect. `deadline` is exclusive, on the steady clock."""
 
     deadline: float = float("inf")
     model: str | None = None
 
     @property
     def over(self) -> bool:
-        """Whether it is too late to begin."""
+        """Return whether it is too late to begin."""
         return steady_now() >= self.deadline
 
 

@@ -1,4 +1,4 @@
-"""The control plane's leave for an effect: model and budget, permit, start; contract 4 to 6.
+"""Grants for effects: model and budget, permit, start; contract, sections 4 to 6.
 
 Each call and its key are durable in the exchange before they are sent, so that a restart sends
 the same ones.  Only after the start has been answered may the effect begin.
@@ -28,7 +28,7 @@ DEADLINE_MARGIN_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class ModelNeeds:
-    """What a model call of a job may use at most."""
+    """The most that a model call of a job may use."""
 
     max_output_tokens: int
     #: Tokens of the instructions that go with every request, over the task's own text.
@@ -74,7 +74,7 @@ class ControlPlaneAuthority:
         started = self._start(exchange, binding, permit_id=permit["permit_id"], lease=lease)
         seconds = float(started.body.get("deadline_seconds", 0))
         return Grant(
-            deadline=started.asked_at + seconds - DEADLINE_MARGIN_SECONDS,
+            deadline=started.requested_at + seconds - DEADLINE_MARGIN_SECONDS,
             model=(route or {}).get("model"),
         )
 

@@ -1,4 +1,4 @@
-"""The thread that keeps all leases of the worker alive, and hears what the control plane wants."""
+"""Heartbeats: one thread renews all leases of the worker and applies the answers' controls."""
 
 import logging
 import threading
@@ -28,7 +28,7 @@ LOST_REASONS = frozenset(
 )
 
 
-class Keeper:
+class HeartbeatLoop:
     """Beats for all leases of the worker on a thread of its own, in batches."""
 
     def __init__(self, *, plane: ControlPlane) -> None:
@@ -53,9 +53,9 @@ class Keeper:
     def add(self, lease: Lease) -> None:
         """Keep this lease alive from now on; one of an earlier attempt is not ours any more."""
         with self._changed:
-            for held in self._leases.values():
-                if held.task_id == lease.task_id and held.attempt < lease.attempt:
-                    held.end(Ended.LOST)
+            for other in self._leases.values():
+                if other.task_id == lease.task_id and other.attempt < lease.attempt:
+                    other.end(Ended.LOST)
             self._leases[lease.task_id, lease.attempt] = lease
             self._changed.notify_all()
 
@@ -66,12 +66,12 @@ class Keeper:
 
     @property
     def draining(self) -> bool:
-        """Whether the control plane said that the agent takes no new work while these last."""
-        return any(lease.draining for lease in self._held())
+        """Return whether the control plane said that the agent takes no new work for now."""
+        return any(lease.draining for lease in self._current())
 
     def end_all(self, why: Ended) -> None:
         """End every lease, so that all work stops."""
-        for lease in self._held():
+        for lease in self._current():
             lease.end(why)
 
     def beat(self, leases: Iterable[Lease]) -> bool:
@@ -79,12 +79,12 @@ class Keeper:
 
         :returns: whether an answer came.
         """
-        asked = [lease for lease in leases if lease.ended is None][:MAX_BEATS_PER_CALL]
-        if not asked:
+        live = [lease for lease in leases if lease.ended is None][:MAX_BEATS_PER_CALL]
+        if not live:
             return True
-        body = {"leases": [_beat_of(lease) for lease in asked]}
+        body = {"leases": [_beat_of(lease) for lease in live]}
         sent_with = self._plane.session.headers()
-        timeout_s = max(MIN_INTERVAL_SECONDS, min(lease.interval_seconds for lease in asked))
+        timeout_s = max(MIN_INTERVAL_SECONDS, min(lease.interval_seconds for lease in live))
         try:
             answer = self._plane.send(
                 Call("POST", "/v1/leases/heartbeat", body),
@@ -96,9 +96,9 @@ class Keeper:
             return False
         except Refused as error:
             log.warning("heartbeat refused: %s", error)
-            self._refused(asked, error.problem, sent_with=sent_with)
+            self._refused(live, error.problem, sent_with=sent_with)
             return False
-        self._apply(asked, answer)
+        self._apply(live, answer)
         return True
 
     def _apply(self, leases: list[Lease], answer: Answer) -> None:
@@ -116,7 +116,7 @@ class Keeper:
                 lease.end(Ended.STOPPED)
                 continue
             lease.renew(
-                asked_at=answer.asked_at,
+                requested_at=answer.requested_at,
                 ttl_seconds=_number(result.get("ttl_seconds"), 0.0),
                 control=str(control),
             )
@@ -142,7 +142,7 @@ class Keeper:
         elif reason in LOST_REASONS:
             lease.end(Ended.LOST)
 
-    def _held(self) -> list[Lease]:
+    def _current(self) -> list[Lease]:
         with self._changed:
             return list(self._leases.values())
 

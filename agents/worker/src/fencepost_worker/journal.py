@@ -1,4 +1,4 @@
-"""What this worker holds and owes, on disk, so that a SIGKILL loses no answer and repeats no work.
+"""The journal of claims and reports, on disk: a SIGKILL loses no answer and repeats no work.
 
     journal/claim.json                          the claim request that has not been answered yet
     journal/jobs/<task>/<attempt>/claim.json    the claimed job, until its report is delivered

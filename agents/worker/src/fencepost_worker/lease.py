@@ -1,4 +1,4 @@
-"""The right to work on one attempt, for as long as it can be trusted."""
+"""Leases: the right to work on one attempt, for as long as it can be trusted."""
 
 import enum
 import threading
@@ -20,7 +20,7 @@ MAX_NAP_SECONDS = 5.0
 
 
 class Ended(enum.Enum):
-    """Why a lease may not be used any more."""
+    """The reason for which a lease may not be used any more."""
 
     STOPPED = "the control plane ended the attempt"
     LOST = "the attempt belongs to another holder"
@@ -38,7 +38,7 @@ class LeaseEnded(Exception):
 
 @dataclass(frozen=True)
 class Terms:
-    """What the server grants: how long, and how often it wants to hear from us."""
+    """The terms of a lease: how long it lasts, and how often the server wants a heartbeat."""
 
     ttl_seconds: float
     interval_seconds: float
@@ -61,7 +61,7 @@ def _seconds(value: object) -> float:
     return float(value)
 
 
-def trusted_until(*, asked_at: float, ttl_seconds: float) -> float:
+def trusted_until(*, requested_at: float, ttl_seconds: float) -> float:
     """Return the steady-clock instant up to which a lease may be used.
 
     Counted from the moment at which we asked: the grant was made later, so the server's own end
@@ -69,7 +69,7 @@ def trusted_until(*, asked_at: float, ttl_seconds: float) -> float:
 
     Source: C. Gray and D. Cheriton, "Leases", SOSP 1989, section 2 (clock drift aside).
     """
-    return asked_at + ttl_seconds - min(MARGIN_SECONDS, ttl_seconds * MARGIN_SHARE)
+    return requested_at + ttl_seconds - min(MARGIN_SECONDS, ttl_seconds * MARGIN_SHARE)
 
 
 class Lease:
@@ -82,14 +82,14 @@ class Lease:
         attempt: int,
         fencing_token: int,
         terms: Terms,
-        asked_at: float | None,
+        requested_at: float | None,
         progress: Callable[[], dict[str, Any] | None] = lambda: None,
     ) -> None:
         """Take the lease of a claim.
 
-        :param asked_at: when the claim was first asked for; None when that is not known (an
+        :param requested_at: when the claim was first requested; None when that is not known (an
             answer replayed after a restart), so that only a heartbeat can give trust.
-        :param progress: what to tell with each heartbeat.
+        :param progress: what to send with each heartbeat.
 
         `draining` is what the last heartbeat said of the agent: it takes no new work.
         """
@@ -103,18 +103,18 @@ class Lease:
         self._paused = False
         self.draining = False
         self._until: float | None = None
-        if asked_at is not None:
-            self._until = trusted_until(asked_at=asked_at, ttl_seconds=terms.ttl_seconds)
+        if requested_at is not None:
+            self._until = trusted_until(requested_at=requested_at, ttl_seconds=terms.ttl_seconds)
 
     @property
     def ended(self) -> Ended | None:
-        """Why it may not be used any more, or None while it may."""
+        """Return why it may not be used any more, or None while it may."""
         with self._changed:
             return self._ended_now()
 
     @property
     def paused(self) -> bool:
-        """Whether the control plane asked the work to pause."""
+        """Return whether the control plane asked the work to pause."""
         with self._changed:
             return self._paused
 
@@ -127,11 +127,11 @@ class Lease:
         if ended is not None:
             raise LeaseEnded(ended)
 
-    def renew(self, *, asked_at: float, ttl_seconds: float, control: str) -> None:
+    def renew(self, *, requested_at: float, ttl_seconds: float, control: str) -> None:
         """Apply a heartbeat's answer. Trust never shrinks by a late answer to an old question."""
         with self._changed:
             if self._ended is None:
-                until = trusted_until(asked_at=asked_at, ttl_seconds=ttl_seconds)
+                until = trusted_until(requested_at=requested_at, ttl_seconds=ttl_seconds)
                 self._until = until if self._until is None else max(self._until, until)
                 self._paused = control == "pause"
                 self.draining = control == "drain"

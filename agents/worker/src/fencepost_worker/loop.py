@@ -20,7 +20,7 @@ from fencepost_worker.envelopes import (
 )
 from fencepost_worker.exchange import ExchangeConflict, Result, ResultRefused
 from fencepost_worker.executor import OutcomeUnknown, replayed
-from fencepost_worker.heartbeats import Keeper
+from fencepost_worker.heartbeats import HeartbeatLoop
 from fencepost_worker.journal import Journal, Report
 from fencepost_worker.lease import Ended, Lease, LeaseEnded
 from fencepost_worker.presence import Presence
@@ -45,7 +45,7 @@ class NotAuthorized(Exception):
 
 @dataclass(frozen=True)
 class Plan:
-    """What the worker asks for, and when it ends."""
+    """The options of a worker's claims, and when it ends."""
 
     agent: str
     lease_seconds: int = 900
@@ -78,7 +78,7 @@ class Worker:
         self._keys = keys
         self._plan = plan
         self._uploads = uploads
-        self._keeper = Keeper(plane=plane)
+        self._heartbeats = HeartbeatLoop(plane=plane)
         self._presence = Presence(plane=plane)
         self._draining = threading.Event()
         self._aborting = threading.Event()
@@ -95,7 +95,7 @@ class Worker:
     def abort(self) -> None:
         """Stop what runs and end; what could not be reported stays in the journal."""
         self.drain()
-        self._keeper.end_all(Ended.ABORTED)
+        self._heartbeats.end_all(Ended.ABORTED)
         self._aborting.set()
 
     def run(self) -> None:
@@ -109,7 +109,7 @@ class Worker:
             return
         except Refused as error:
             raise NotAuthorized(str(error)) from error
-        self._keeper.start()
+        self._heartbeats.start()
         self._presence.start()
         pool = ThreadPoolExecutor(self._plan.concurrency, thread_name_prefix="job")
         try:
@@ -118,7 +118,7 @@ class Worker:
             self._claim_until_told(pool)
         finally:
             pool.shutdown(wait=True)
-            self._keeper.close()
+            self._heartbeats.close()
             self._presence.close()
 
     # Claims ---------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ class Worker:
                 if self._draining.is_set() or left <= 0:
                     return 0
                 room = min(left, self._plan.concurrency - len(self._running))
-                if room > 0 and not self._keeper.draining:
+                if room > 0 and not self._heartbeats.draining:
                     return room
                 self._slot_freed.wait(IDLE_SECONDS if room > 0 else None)
 
@@ -172,15 +172,15 @@ class Worker:
             self._journal.settle_claim([])
             return [], self._refused_claim(error.problem)
         granted = [
-            (claim, self._lease_of(claim, None if intended else answer.asked_at))
+            (claim, self._lease_of(claim, None if intended else answer.requested_at))
             for claim in _claims_in(answer)
         ]
         self._journal.settle_claim([claim for claim, _ in granted])
         for claim, lease in granted:
             log.info("claimed %s attempt %s", claim.task_id, claim.attempt)
-            self._keeper.add(lease)
+            self._heartbeats.add(lease)
         # A full server answers an empty poll at once, whatever wait was asked for.
-        at_once = steady_now() - answer.asked_at < IDLE_SECONDS
+        at_once = steady_now() - answer.requested_at < IDLE_SECONDS
         pause = answer.body.get("retry_after_seconds") or (IDLE_SECONDS if at_once else 0.0)
         return granted, min(MAX_IDLE_SECONDS, float(pause))
 
@@ -208,13 +208,13 @@ class Worker:
     def _patience(self, seconds: float) -> bool:
         return not self._draining.wait(seconds)
 
-    def _lease_of(self, claim: Claim, asked_at: float | None) -> Lease:
+    def _lease_of(self, claim: Claim, requested_at: float | None) -> Lease:
         return Lease(
             task_id=claim.task_id,
             attempt=claim.attempt,
             fencing_token=claim.fencing_token,
             terms=claim.terms,
-            asked_at=asked_at,
+            requested_at=requested_at,
             progress=lambda: self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt),
         )
 
@@ -244,13 +244,13 @@ class Worker:
         except Postponed:
             log.warning("the artifacts of %s wait for the next start", claim.task_id)
         finally:
-            self._keeper.drop(lease)
+            self._heartbeats.drop(lease)
 
     def process_claim(self, claim: Claim, lease: Lease) -> Report | None:
         """Run the claimed job and return what to report; None when nobody wants to hear of it."""
         try:
             job = verified_job(claim, agent=self._plan.agent, keys=self._keys, wait=lease.carry_on)
-            # What is known already needs no lease to be told: the token is enough.
+            # What is known already needs no lease to be reported: the token is enough.
             result = replayed(self._adapter.exchange(job, attempt=claim.attempt))
             if result is None:
                 lease.wait_until_granted()
@@ -334,13 +334,13 @@ class Worker:
         """Send the report's calls in order; what cannot be sent now stays in the journal."""
         try:
             for call in report.calls:
-                self._tell(claim, call)
+                self._send(claim, call)
         except GaveUp:
             log.warning("the report of %s waits for the next start", claim.task_id)
             return
         self._forget(claim)
 
-    def _tell(self, claim: Claim, call: Call) -> None:
+    def _send(self, claim: Claim, call: Call) -> None:
         try:
             answer = self._plane.deliver(call, wait=lambda s: not self._aborting.wait(s))
             outcome = answer.body.get("outcome") or answer.body.get("result_code")
@@ -350,18 +350,18 @@ class Worker:
         except Refused as error:
             log.warning("%s attempt %s: %s: %s", claim.task_id, claim.attempt, call.path, error)
             if error.problem.code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-                # Nothing is wrong with the report; it is told when we are somebody again.
+                # Nothing is wrong with the report; it is sent when the session is renewed.
                 raise GaveUp(call.path) from error
             if call.path.endswith("/complete") and error.problem.rule in ("never", "reconcile"):
-                self._tell_unacceptable(claim, error.problem)
+                self._fail_unacceptable(claim, error.problem)
 
-    def _tell_unacceptable(self, claim: Claim, problem: Problem) -> None:
+    def _fail_unacceptable(self, claim: Claim, problem: Problem) -> None:
         """End an attempt whose completion the control plane cannot take, as failed."""
         unknown = problem.rule == "reconcile"
         code = "OUTCOME_UNKNOWN" if unknown else "RESULT_REFUSED"
         failure = self._failure(claim, code, problem.detail or code, retryable=unknown)
         for call in failure.calls:
-            self._tell(claim, call)
+            self._send(claim, call)
 
     def _forget(self, claim: Claim) -> None:
         self._journal.close(claim)
@@ -379,7 +379,7 @@ class Worker:
             self._start(pool, lambda c, _: self._deliver(c, report), claim, lease)
             return
         log.info("taking up %s attempt %s again", claim.task_id, claim.attempt)
-        self._keeper.add(lease)
+        self._heartbeats.add(lease)
         self._start(pool, self._work, claim, lease)
 
 

@@ -1,4 +1,4 @@
-"""The thread that says, for an activated session, that its process lives, also when it is idle."""
+"""Presence: a thread that reports, for an activated session, that its process lives, even idle."""
 
 import logging
 import threading
@@ -23,7 +23,7 @@ class Presence:
         self._plane = plane
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="presence", daemon=True)
-        self._standing: tuple[Any, bool] = ("open", False)
+        self._admission: tuple[Any, bool] = ("open", False)
 
     def start(self) -> None:
         """Begin to beat; an implicit session is present by asking for work."""
@@ -59,17 +59,18 @@ class Presence:
             # A superseded session has nothing to say any more.
             lost = error.problem.reason == "SESSION_SUPERSEDED"
             return None if lost else DEFAULT_INTERVAL_SECONDS
-        self._hear(answer.body)
-        asked_s = answer.body.get("heartbeat_interval_seconds")
-        if not isinstance(asked_s, (int, float)) or isinstance(asked_s, bool):
+        self._log_admission(answer.body)
+        interval_s = answer.body.get("heartbeat_interval_seconds")
+        if not isinstance(interval_s, (int, float)) or isinstance(interval_s, bool):
             return DEFAULT_INTERVAL_SECONDS
-        return max(MIN_INTERVAL_SECONDS, min(MAX_INTERVAL_SECONDS, float(asked_s)))
+        return max(MIN_INTERVAL_SECONDS, min(MAX_INTERVAL_SECONDS, float(interval_s)))
 
-    def _hear(self, body: dict[str, Any]) -> None:
-        """Log how the agent stands when that has changed; claims learn it by themselves."""
+    def _log_admission(self, body: dict[str, Any]) -> None:
+        """Log the agent's admission when it has changed; claims learn it by themselves."""
         admission = body.get("admission")
         state = admission.get("state") if isinstance(admission, dict) else None
-        standing = (state, body.get("inhibit") is not None)
-        if standing != self._standing:
-            self._standing = standing
-            log.info("admission is %s%s", state, ", maintenance holds work" if standing[1] else "")
+        admission_now = (state, body.get("inhibit") is not None)
+        if admission_now != self._admission:
+            self._admission = admission_now
+            inhibited = ", maintenance holds work" if admission_now[1] else ""
+            log.info("admission is %s%s", state, inhibited)

@@ -1,4 +1,4 @@
-"""How the end of an attempt is told to the control plane: pure functions from result to calls."""
+"""Reports: the calls that tell the control plane how an attempt ended, as pure functions."""
 
 from typing import Any
 from urllib.parse import quote
@@ -93,12 +93,12 @@ def of_failure(
 
 
 def completes(result: Result) -> bool:
-    """Whether the attempt ends with a delivery, and not with a failure or in a human's hands."""
+    """Return whether the attempt delivers, and does not fail or end in a human's hands."""
     return result.outcome == "succeeded" and result.document["escalate"] is None
 
 
 def delivered_result(result: Result) -> dict[str, Any]:
-    """Return what the job's result says: the work's own words, and its artifacts."""
+    """Return the job's result: the members that the work gave, and its artifacts."""
     return (result.document["result"] or {}) | {"artifacts": result.document["artifacts"]}
 
 
@@ -139,8 +139,8 @@ def _execution_result(claim: Claim, result: Result) -> Call:
         "result_sha256": result.sha256,
     }
     if result.outcome == "succeeded":
-        told = delivered_result(result)
-        body |= {"result": told, "result_sha256": sha256_hex(canonical(told))}
+        delivered = delivered_result(result)
+        body |= {"result": delivered, "result_sha256": sha256_hex(canonical(delivered))}
     for name in ("usage", "error_code"):
         if document[name] is not None:
             body[name] = document[name]

@@ -1,4 +1,4 @@
-"""An activated session: this worker as somebody in particular, over restarts and epochs.
+"""Activated sessions: one identity of a worker over restarts and epochs.
 
 The session lives as long as the data folder, whose lock lets one process have it at a time.  A
 restarted process asks for the same activation again and keeps its leases; a process that finds
@@ -46,11 +46,11 @@ class ActivatedSession(Session):
         self._cell_id = cell_id
         self._runtime = runtime
         self._path = path
-        self._standing: dict[str, str] = {}
+        self._session_headers: dict[str, str] = {}
 
     def headers(self) -> dict[str, str]:
         """Return the headers that say who calls, and in which session."""
-        return super().headers() | self._standing
+        return super().headers() | self._session_headers
 
     def open(self, plane: ControlPlane, *, wait: Callable[[float], bool]) -> None:
         """Activate, or take the session of before up again; see `Session.open`."""
@@ -79,7 +79,7 @@ class ActivatedSession(Session):
         if problem.reason != "DISPATCHER_EPOCH_STALE":
             return super().mend(plane, problem, sent_with=sent_with, wait=wait)
         with self._lock:
-            if self._standing.get("Fencepost-Epoch") != sent_with.get("Fencepost-Epoch"):
+            if self._session_headers.get("Fencepost-Epoch") != sent_with.get("Fencepost-Epoch"):
                 return True
             kept = self._kept()
             if kept is None or kept.body is None:
@@ -92,14 +92,14 @@ class ActivatedSession(Session):
     def _activate(self, plane: ControlPlane, call: Call, *, wait: Callable[[float], bool]) -> None:
         durable.replace(self._path, durable.encode(call.as_document()))
         # The old epoch's headers would be refused, and activation needs none.
-        self._standing = {}
+        self._session_headers = {}
         while True:
             answer = plane.deliver(call, wait=wait)
             if answer.body.get("state") != "pending":
                 break
             if not wait(PENDING_SECONDS):
                 raise GaveUp("the cell is not approved yet")
-        self._standing = {
+        self._session_headers = {
             "Fencepost-Session": str(answer.body["session_id"]),
             "Fencepost-Epoch": str(answer.body["dispatcher_epoch"]),
         }

@@ -1,4 +1,4 @@
-"""The clock that leases are measured on, and how long to wait before asking again."""
+"""Time: the clock that leases are measured on, and the delays between retries."""
 
 import random
 import time

@@ -56,7 +56,7 @@ class Postponed(Exception):
 
 
 class Sent(enum.Enum):
-    """What became of one request to the store."""
+    """The outcome of one request to the store."""
 
     STORED = "stored"
     UNKNOWN = "unknown"
@@ -88,7 +88,7 @@ class Granted:
 
 @dataclass(frozen=True)
 class Artifact:
-    """One kept file, as the control plane is told of it."""
+    """One kept file, as it is described to the control plane."""
 
     number: int
     path: Path
@@ -113,7 +113,7 @@ class Artifact:
 
     @property
     def content(self) -> dict[str, Any]:
-        """What the acceptance compares."""
+        """Return the members that the acceptance compares."""
         return {"sha256": self.sha256, "size_bytes": self.size_bytes}
 
 
@@ -152,18 +152,18 @@ class Uploads:
             left = until - steady_now()
             return left > 0 and lease.carry_on(min(seconds, left)) and steady_now() < until
 
-        told = []
+        described = []
         try:
             with httpx2.Client(trust_env=False, follow_redirects=False) as store:
-                for number, described in enumerate(result.document["artifacts"], 1):
-                    sha256 = described.get("sha256")
+                for number, artifact in enumerate(result.document["artifacts"], 1):
+                    sha256 = artifact.get("sha256")
                     path = path_of(sha256) if sha256 else None
                     if path is None:
-                        told.append(described)
+                        described.append(artifact)
                         continue
-                    way = _Way(self._plane, store, claim, exchange, lease, wait)
-                    artifact_id = way.bring(Artifact.of(number, described, path))
-                    told.append(described | {"pointer": f"artifact:{artifact_id}"})
+                    delivery = _Delivery(self._plane, store, claim, exchange, lease, wait)
+                    artifact_id = delivery.complete(Artifact.of(number, artifact, path))
+                    described.append(artifact | {"pointer": f"artifact:{artifact_id}"})
         except (GaveUp, LeaseEnded) as error:
             if lease.ended is Ended.ABORTED:
                 raise Postponed from error
@@ -172,12 +172,12 @@ class Uploads:
             raise _undelivered(error.problem) from error
         except OSError as error:
             raise Undelivered(f"a kept artifact cannot be read: {error.strerror}") from error
-        return Result(result.document | {"artifacts": told})
+        return Result(result.document | {"artifacts": described})
 
 
 @dataclass(frozen=True)
-class _Way:
-    """The way of one attempt's artifacts to the store."""
+class _Delivery:
+    """The delivery of one attempt's artifacts to the store."""
 
     plane: ControlPlane
     store: httpx2.Client
@@ -186,12 +186,12 @@ class _Way:
     lease: Lease
     wait: Callable[[float], bool]
 
-    def bring(self, artifact: Artifact) -> str:
+    def complete(self, artifact: Artifact) -> str:
         """Return the id of the artifact, once it is accepted."""
         for turn in range(1, GRANTS_MAX + 1):
-            granted, asked_before = self._grant(artifact, turn)
+            granted, repeated = self._grant(artifact, turn)
             # An earlier process may have put it; asking is cheaper than sending all of it again.
-            accepted = self._accepted(granted, artifact) if asked_before else None
+            accepted = self._accepted(granted, artifact) if repeated else None
             accepted = accepted or self._put_and_accepted(granted, artifact)
             if accepted is not None:
                 return accepted
@@ -202,9 +202,9 @@ class _Way:
         body = self._authority | artifact.content
         body |= {"name": artifact.name, "media_type": artifact.media_type}
         new = Call("POST", "/v1/uploads", body, key=str(uuid7()))
-        call, asked_before = self.exchange.once(f"upload-{artifact.number}-{turn}", new)
+        call, repeated = self.exchange.once(f"upload-{artifact.number}-{turn}", new)
         answer = self.plane.deliver(call, wait=self.wait)
-        return Granted.from_document(answer.body), asked_before
+        return Granted.from_document(answer.body), repeated
 
     def _put_and_accepted(self, granted: Granted, artifact: Artifact) -> str | None:
         """Return the accepted artifact's id; None where this grant leads nowhere."""

@@ -1,4 +1,4 @@
-"""A folder of its own for every attempt, and the artifacts that are taken out of it."""
+"""Workspaces: a folder of its own for every attempt, and the artifacts taken out of it."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ class ArtifactRefused(Exception):
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where one attempt works. Programs run in `folder` and leave artifacts in `artifacts`."""
+    """The folders of one attempt. Programs run in `folder` and leave artifacts in `artifacts`."""
 
     folder: Path
     artifacts: Path

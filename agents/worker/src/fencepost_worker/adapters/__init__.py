@@ -1,4 +1,4 @@
-"""What executes a job on this side: a program, an agent behind HTTP, a model endpoint."""
+"""Runtimes: a job is executed by a program, by an agent behind HTTP, or by a model endpoint."""
 
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -29,7 +29,7 @@ class RuntimeAdapter(ABC):
         return self._executor.open(job, runtime=self.runtime, attempt=attempt)
 
     def progress(self, *, task_id: str, attempt: int) -> dict[str, Any] | None:
-        """Return the last progress that the work told, if the runtime knows of any."""
+        """Return the last progress that the work reported, if the runtime knows of any."""
         return None
 
     def kept_artifact(self, sha256: str) -> Path | None:

@@ -134,8 +134,8 @@ class CommandAdapter(RuntimeAdapter):
         except ResultRefused as error:
             if code == 0:
                 return Result.failed(request, code=error.code, message=str(error), retryable=False)
-        told = program.errors or f"the program ended with {code} and said nothing"
-        return Result.failed(request, code=_exit_name(code), message=told, retryable=True)
+        message = program.errors or f"the program ended with {code} and said nothing"
+        return Result.failed(request, code=_exit_name(code), message=message, retryable=True)
 
 
 class Program:
@@ -173,7 +173,7 @@ class Program:
 
     @property
     def errors(self) -> str:
-        """The end of what it wrote to standard error."""
+        """Return the end of what it wrote to standard error."""
         return self._error_tail.decode(errors="replace").strip()
 
     def wait(self, lease: Lease, *, stop_grace_s: float) -> int | None:

@@ -22,13 +22,13 @@ INSTRUCTIONS = (
     " goal and inputs, and, where a reviewer sent it back, what is to be changed. Answer with the"
     " finished work only."
 )
-TOLD_MEMBERS = ("title", "goal", "inputs", "rework")
+PROMPT_MEMBERS = ("title", "goal", "inputs", "rework")
 MAX_LINE_BYTES = 256 * 1024
 
 
 @dataclass
 class Completion:
-    """What a model answered, put together from one document or many."""
+    """The answer of a model, put together from one document or many."""
 
     text: str = ""
     finish_reason: str = ""
@@ -39,7 +39,7 @@ class Completion:
     def take(self, document: dict[str, Any]) -> None:
         """Add a document of the answer.
 
-        Usage is cumulative: the last that was told counts, and none is ever added up.
+        Usage is cumulative: the last that was stated counts, and none is ever added up.
 
         :raises ResultRefused: it is not one of a chat completion, or says that the model failed.
         """
@@ -54,8 +54,8 @@ class Completion:
         if not isinstance(choices, list) or not all(isinstance(c, dict) for c in choices):
             raise ResultRefused("the answer is not a chat completion")
         for choice in choices[:1]:
-            said = choice.get("delta") or choice.get("message") or {}
-            self.text += said.get("content") or ""
+            message = choice.get("delta") or choice.get("message") or {}
+            self.text += message.get("content") or ""
             self.finish_reason = str(choice.get("finish_reason") or self.finish_reason)
         if len(self.text) > MAX_RESULT_BYTES:
             raise ResultRefused("the answer is too long")
@@ -68,13 +68,13 @@ def read_usage(usage: Any) -> dict[str, int] | None:
     """
     if not isinstance(usage, dict):
         return None
-    told = {
+    stated = {
         "input_tokens": usage.get("prompt_tokens"),
         "output_tokens": usage.get("completion_tokens"),
         "cached_input_tokens": (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
         "reasoning_tokens": (usage.get("completion_tokens_details") or {}).get("reasoning_tokens"),
     }
-    counts = {name: n for name, n in told.items() if type(n) is int and n >= 0}
+    counts = {name: n for name, n in stated.items() if type(n) is int and n >= 0}
     return counts if counts.keys() >= {"input_tokens", "output_tokens"} else None
 
 
@@ -121,12 +121,12 @@ class OpenAIAdapter(RuntimeAdapter):
         return under_lease(lease, ask_and_count)
 
     def _question(self, request: Request, *, model: str | None) -> dict[str, Any]:
-        told = {name: request.document.get(name) for name in TOLD_MEMBERS}
+        prompt = {name: request.document.get(name) for name in PROMPT_MEMBERS}
         question: dict[str, Any] = {
             "model": model,
             "messages": [
                 {"role": "system", "content": INSTRUCTIONS},
-                {"role": "user", "content": json.dumps(told, ensure_ascii=False)},
+                {"role": "user", "content": json.dumps(prompt, ensure_ascii=False)},
             ],
             "max_tokens": self._max_output_tokens,
         }
@@ -172,14 +172,14 @@ def _result(request: Request, completion: Completion) -> Result:
         return Result.failed(
             request, code="CONTENT_FILTERED", message="the model refused", retryable=False
         )
-    said = {
+    content = {
         "text": completion.text,
         "model": completion.model,
         "finish_reason": completion.finish_reason,
     }
     document = request.binding | {
         "outcome": "succeeded",
-        "result": said,
+        "result": content,
         # Cut off at the limit: somebody should look at it before it counts.
         "needs_review": completion.finish_reason == "length",
         "provider_response_id": completion.response_id or None,
