@@ -10,7 +10,6 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
-from agents.permissions import VERBS
 from governance.core.models import ChainHead
 
 RISK_TIERS = ("low", "medium", "high")
@@ -37,7 +36,6 @@ class Fleet(ChainHead):
 
     class Meta:
         verbose_name_plural = "fleet"
-        permissions = tuple(VERBS.items())
         constraints = [models.CheckConstraint(condition=Q(id=1), name="fleet_is_one_row")]
 
     def __str__(self) -> str:

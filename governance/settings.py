@@ -164,6 +164,9 @@ AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "django.contrib.auth.backends.ModelBackend",
 ]
+#: The model whose content type the permissions of operators' verbs are tied to, whoever declares
+#: them. It stays: what installations have granted is tied to it, too.
+PERMISSIONS_MODEL = "agents.fleet"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -17,6 +17,13 @@ DEPTH_MAX = 2000
 #: The sweeper's pulse, whose details are what its last round failed at.
 SWEEPER = "sweeper"
 
+#: Of an execution: whether somebody has found out what became of it.
+RECONCILED = Exists(
+    Reconciliation.objects.filter(execution=OuterRef("pk")).exclude(
+        verdict=Reconciliation.Verdict.UNDETERMINED
+    )
+)
+
 # Locks: none. Index: job_claim_idx, from its start: no sort, at most DEPTH_MAX + 1 rows per agent;
 # the oldest of each priority is the first entry of its part of the index.
 READ_QUEUES = """
@@ -104,10 +111,9 @@ def unresolved() -> QuerySet[Execution]:
     Those of running attempts are not among them: their worker may still report. Served by
     `execution_unknown_idx`.
     """
-    ended = Reconciliation.objects.filter(execution=OuterRef("pk")).exclude(verdict="undetermined")
     running = Q(job__state=Job.State.ACTIVE, job__attempt=F("attempt"))
     return (
-        Execution.objects.filter(~Exists(ended), state=Execution.State.UNKNOWN)
+        Execution.objects.filter(~RECONCILED, state=Execution.State.UNKNOWN)
         .exclude(running)
         .order_by("id")
     )

@@ -26,6 +26,7 @@ REFERENCE = Path(settings.BASE_DIR) / "docs" / "reference"
         "openapi.yaml",
         "errors.md",
         "permissions.md",
+        "verbs.md",
         "execution-request.schema.json",
         "execution-result.schema.json",
     ],

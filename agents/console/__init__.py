@@ -1,5 +1,5 @@
 """The console's pages of who may act: agents, sessions, credentials, inhibits, switches."""
 
-from agents.console import acts, overview, pages
+from agents.console import overview, pages
 
-__all__ = ["acts", "overview", "pages"]
+__all__ = ["overview", "pages"]

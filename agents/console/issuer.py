@@ -12,8 +12,8 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.shortcuts import render
 
-from agents.permissions import GROUPS
 from agents.transitions import operators
+from governance.core.permissions import GROUPS
 
 ACTOR = "system:sign-in"
 #: Of the names in a groups claim at most so many are read.

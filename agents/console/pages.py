@@ -26,16 +26,16 @@ from agents.models import (
     Submitter,
 )
 from agents.transitions import credentials
-from governance.console import acts, registry, wording
-from governance.console.admins import ReasonForm
+from agents.verbs import MANAGE_CREDENTIALS
+from governance.console import registry, runs, selections, wording
 from governance.console.chains import read_chain
+from governance.console.forms import ReasonForm
 from governance.console.pages import PlainPage
 from governance.core import clock
 from governance.core.errors import DomainError
 
 #: Rows of one kind that an agent's page shows.
 SHOWN_MAX = 30
-CREDENTIAL_PERMISSION = "agents.manage_credentials"
 
 
 def subjects_of(term: str) -> list[str]:
@@ -44,13 +44,21 @@ def subjects_of(term: str) -> list[str]:
 
 
 registry.subject_finders.append(subjects_of)
+registry.add_link(
+    registry.Link(
+        name="Agents",
+        view="admin:agents_agent_changelist",
+        key="a",
+        permission="agents.view_agent",
+        position=20,
+    )
+)
 
 
 @admin.register(Agent)
 class AgentAdmin(PlainPage):
     """Named worker identities."""
 
-    key_field = "name"
     list_display = ("name", "admission_mark", "heard", "runtime", "max_risk_tier", "enabled")
     page_fields = (
         "admission_mark", "admission_generation", "runtime", "max_risk_tier", "expected",
@@ -85,7 +93,7 @@ class AgentAdmin(PlainPage):
             "switches": row.runtime_switches.order_by("-id")[:5],
             "changes": row.admission_changes.order_by("-id")[:10],
             "chain": read_chain(row, subject=row.audit_subject),
-            "may_manage_credentials": request.user.has_perm(CREDENTIAL_PERMISSION),
+            "may_manage_credentials": request.user.has_perm(MANAGE_CREDENTIALS.name),
         }
 
 
@@ -124,7 +132,6 @@ class FleetAdmin(PlainPage):
 class SubmitterAdmin(PlainPage):
     """Named systems that queue work."""
 
-    key_field = "name"
     list_display = ("name", "owner", "created_at")
     list_select_related = ("owner",)
     page_fields = ("name", "owner", "created_at")
@@ -135,7 +142,7 @@ class SubmitterAdmin(PlainPage):
             "as_of": clock.now(),
             "credentials": row.credentials.order_by("-id")[:SHOWN_MAX],
             "chain": read_chain(row, subject=row.audit_subject),
-            "may_manage_credentials": request.user.has_perm(CREDENTIAL_PERMISSION),
+            "may_manage_credentials": request.user.has_perm(MANAGE_CREDENTIALS.name),
         }
 
 
@@ -143,7 +150,6 @@ class SubmitterAdmin(PlainPage):
 class SessionAdmin(PlainPage):
     """Agent processes."""
 
-    key_field = "session_id"
     time_field = "created_at"
     uuid_search = ("session_id",)
     list_display = (
@@ -220,7 +226,6 @@ class RotationForm(forms.Form):
 class CredentialAdmin(PlainPage):
     """Bearer tokens: of each only the prefix is known here."""
 
-    key_field = "prefix"
     time_field = "created_at"
     prefix_search = ("prefix",)
     search_help_text = "Beginning of the prefix"
@@ -245,7 +250,7 @@ class CredentialAdmin(PlainPage):
         return f"until {wording.stamp(row.expires_at)}" if row.expires_at else "no end"
 
     def page_context(self, request: HttpRequest, row: Credential) -> dict[str, Any]:
-        return {"may_rotate": request.user.has_perm(CREDENTIAL_PERMISSION) and not row.revoked_at}
+        return {"may_rotate": request.user.has_perm(MANAGE_CREDENTIALS.name) and not row.revoked_at}
 
     def new_view(self, request: HttpRequest, kind: str, name: str) -> HttpResponse:
         """Make a credential; its token is shown on this answer and nowhere else."""
@@ -286,7 +291,7 @@ class CredentialAdmin(PlainPage):
         key: str,
         scopes: Any = None,
     ) -> HttpResponse:
-        if not request.user.has_perm(CREDENTIAL_PERMISSION):
+        if not request.user.has_perm(MANAGE_CREDENTIALS.name):
             raise PermissionDenied
         user_id = cast(int, request.user.pk)
         sent = request.method == "POST"
@@ -301,25 +306,25 @@ class CredentialAdmin(PlainPage):
         }  # fmt: skip
         if sent and all([reason.is_valid(), fields.is_valid()]):
             try:
-                selection = acts.thaw(
+                selection = selections.thaw(
                     request.POST.get("selection", ""), model=self.label, user_id=user_id
                 )
-                issued = acts.once(
+                issued = runs.once(
                     selection=selection,
                     name="issue",
                     user=cast(User, request.user),
                     reason=reason.cleaned_data["reason"],
                     make=lambda: make(
-                        actor=acts.actor_of(request.user),
+                        actor=runs.actor_of(request.user),
                         reason=reason.cleaned_data["reason"],
                         **fields.cleaned_data,
                     ),
                 )
-            except (acts.SelectionInvalid, DomainError) as error:
+            except (selections.SelectionInvalid, DomainError) as error:
                 self.message_user(request, str(error), messages.ERROR)
             else:
                 return self._shown_once(request, context, issued)
-        frozen = acts.freeze(model=self.label, keys=[key], user_id=user_id)
+        frozen = selections.freeze(model=self.label, keys=[key], user_id=user_id)
         context["selection"] = frozen.sign()
         return TemplateResponse(request, "console/credential_new.html", context)
 

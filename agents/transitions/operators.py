@@ -13,9 +13,9 @@ from django.db import transaction
 from django.utils.crypto import get_random_string
 
 from agents.models import Fleet
-from agents.permissions import GROUPS
 from governance.core import audit, clock
 from governance.core.errors import InvalidTransition, NotFound
+from governance.core.permissions import GROUPS
 from governance.core.reasons import required
 
 PASSWORD_CHARS = 24
@@ -107,7 +107,7 @@ def place(*, username: str, groups: Set[str], actor: str, reason: str) -> None:
     if had == groups and user.is_staff == bool(groups):
         return
     user.groups.remove(*Group.objects.filter(name__in=had - groups))
-    user.groups.add(*Group.objects.filter(name__in=groups & GROUPS.keys()))
+    user.groups.add(*Group.objects.filter(name__in=groups & set(GROUPS)))
     user.is_staff = bool(groups)
     user.save(update_fields=["is_staff"])
     _record(fleet, "operator.placed", username, ", ".join(sorted(groups)), actor, reason)

@@ -107,8 +107,8 @@ def give_up(*, switch_id: int, actor: str, error: str) -> RuntimeSwitch:
     """
     error = required(error)
     switch = _held(switch_id)
-    if switch.state != RuntimeSwitch.State.RUNNING:
-        raise InvalidTransition(f"The switch is {switch.state} already.")
+    if refusal := ended(switch):
+        raise refusal
     inhibit = MaintenanceInhibit.objects.get(pk=switch.inhibit_id)
     if inhibit.lifted_at is not None:
         switch.inhibit = inhibits.inhibit(
@@ -120,6 +120,13 @@ def give_up(*, switch_id: int, actor: str, error: str) -> RuntimeSwitch:
     switch.save()
     _note(switch, "runtime_switch.failed", actor, now)
     return switch
+
+
+def ended(switch: RuntimeSwitch) -> InvalidTransition | None:
+    """Return why a switch takes no further step; None while it runs."""
+    if switch.state == RuntimeSwitch.State.RUNNING:
+        return None
+    return InvalidTransition(f"The switch is {switch.state} already.")
 
 
 def waits_for(switch: RuntimeSwitch) -> str:

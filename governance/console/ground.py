@@ -17,7 +17,7 @@ from governance.console.admins import OperatorAdmin
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.models import BulkRun
 from governance.console.pages import PlainPage
-from governance.console.registry import INBOX_COUNT_MAX, Section
+from governance.console.registry import INBOX_COUNT_MAX, Link, Section
 from governance.core.models import AuditEvent, Fact, IdempotencyRecord
 from governance.relay.models import StreamHold
 from governance.relay.sinks import configured
@@ -183,6 +183,15 @@ def load_waiting(request: HttpRequest) -> dict[str, Any] | None:
     }
 
 
+registry.add_link(
+    Link(
+        name="Audit",
+        view="admin:governance_auditevent_changelist",
+        key="u",
+        permission="governance.view_auditevent",
+        position=30,
+    )
+)
 registry.add_section(
     Section(
         name="waiting",

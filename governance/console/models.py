@@ -1,4 +1,4 @@
-"""What operators leave behind in the console: runs of acts with their outcomes, saved views."""
+"""What operators leave behind in the console: runs of verbs with their outcomes, saved views."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from django.db.models import Q
 
 
 class BulkRun(models.Model):
-    """One act of an operator on a frozen set of rows, whether one row or a thousand.
+    """One verb of an operator on a frozen set of rows, whether one row or a thousand.
 
-    `run_id` is given when the selection is frozen, so that a form that is sent twice acts once.
-    It also is the request id of every audit event that the run causes.
+    `act` is the verb's name. `run_id` is given when the selection is frozen, so that a form that
+    is sent twice acts once. It also is the request id of every audit event that the run causes.
     """
 
     run_id = models.UUIDField(unique=True)
@@ -42,9 +42,9 @@ class BulkRun(models.Model):
 
 
 class BulkItem(models.Model):
-    """One row of a run, and what became of the act.
+    """One row of a run, and what became of it.
 
-    `revision` is the one that the operator saw, for acts that judge what was seen.
+    `revision` is the one that the operator saw, for verbs that judge what was seen.
     """
 
     class Outcome(models.TextChoices):

@@ -13,6 +13,23 @@ from governance.core import clock
 
 
 @dataclass(frozen=True)
+class Link:
+    """A page of everyday work, in the head of every page.
+
+    :param view: the name of its address, `admin:jobs_job_changelist`.
+    :param key: the letter that leads there after `g`.
+    :param permission: who lacks it does not see the link.
+    :param position: links stand in this order.
+    """
+
+    name: str
+    view: str
+    key: str
+    permission: str
+    position: int
+
+
+@dataclass(frozen=True)
 class Section:
     """A part of the overview. `load` returns the template's context, or None to show nothing.
 
@@ -73,6 +90,7 @@ class ExportBook:
 INBOX_COUNT_MAX = 1000
 
 sections: dict[str, Section] = {}
+links: list[Link] = []
 inbox_kinds: dict[str, InboxKind] = {}
 #: Functions that count several kinds at once, by name, each no further than one past the maximum.
 inbox_counters: list[Callable[[], dict[str, int]]] = []
@@ -103,6 +121,16 @@ subject_pages: list[Callable[[list[str]], dict[str, tuple[str, str]]]] = []
 def pages_of(subjects: list[str]) -> dict[str, tuple[str, str]]:
     """Return name and address of the page of each subject that has one."""
     return {subject: page for find in subject_pages for subject, page in find(subjects).items()}
+
+
+def add_link(link: Link) -> None:
+    links.append(link)
+
+
+def links_for(request: HttpRequest) -> list[Link]:
+    """Return the links that the user may follow, in their order."""
+    seen = [link for link in links if request.user.has_perm(link.permission)]
+    return sorted(seen, key=lambda link: link.position)
 
 
 def add_section(section: Section) -> None:

@@ -13,13 +13,13 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
-from django.urls import NoReverseMatch, URLPattern, URLResolver, path, reverse
+from django.urls import URLPattern, URLResolver, path, reverse
 from django.views.decorators.http import require_POST
 
-from governance.console import acts, registry
+from governance.console import registry, runs
 from governance.console.models import BulkItem, BulkRun
 from governance.console.registry import INBOX_COUNT_MAX
-from governance.core import clock
+from governance.core import clock, verbs
 
 #: Items of one kind that the inbox shows; the rest follow as these are decided.
 INBOX_ROWS = 50
@@ -61,16 +61,10 @@ class OperatorSite(admin.AdminSite):
         links = [{"name": "Overview", "url": reverse("admin:index"), "key": "o"}]
         if registry.inbox_for(request):
             links.append({"name": "Inbox", "url": reverse("admin:console_inbox"), "key": "i"})
-        for name, key, view, permission in (
-            ("Jobs", "j", "admin:jobs_job_changelist", "jobs.view_job"),
-            ("Agents", "a", "admin:agents_agent_changelist", "agents.view_agent"),
-            ("Audit", "u", "admin:governance_auditevent_changelist", "governance.view_auditevent"),
-        ):
-            if request.user.has_perm(permission):
-                try:
-                    links.append({"name": name, "url": reverse(view), "key": key})
-                except NoReverseMatch:
-                    continue
+        links += [
+            {"name": link.name, "url": reverse(link.view), "key": link.key}
+            for link in registry.links_for(request)
+        ]
         return links
 
     # --- Overview -----------------------------------------------------------------------------
@@ -136,7 +130,7 @@ class OperatorSite(admin.AdminSite):
     # --- Runs ---------------------------------------------------------------------------------
 
     def run_view(self, request: HttpRequest, run_id: Any) -> HttpResponse:
-        """A run with the outcome of each row, for who sees runs or may do the act."""
+        """A run with the outcome of each row, for who sees runs or may do it."""
         run = self._run(request, run_id, to_look=True)
         items = BulkItem.objects.filter(run=run).order_by("position")
         outcome = request.GET.get("outcome", "")
@@ -145,7 +139,7 @@ class OperatorSite(admin.AdminSite):
         page = Paginator(items, RUN_ITEMS_PER_PAGE).get_page(request.GET.get("page"))
         context = {
             **self.each_context(request),
-            "title": f"{acts_label(run)}: {run.total} rows",
+            "title": f"{run_label(run)}: {run.total} rows",
             "page": page,
             "outcome": outcome,
             "may_act": self._may_act(request, run),
@@ -167,7 +161,7 @@ class OperatorSite(admin.AdminSite):
         """Work on the run for a moment, then tell how far it is."""
         if not self.has_permission(request):
             return HttpResponse("Signed out.", status=401)
-        run = acts.advance(run=self._run(request, run_id))
+        run = runs.advance(run=self._run(request, run_id))
         if request.headers.get("HX-Request") == "true":
             response = TemplateResponse(request, "console/run_progress.html", run_progress(run))
             if run.finished_at is not None:
@@ -178,7 +172,7 @@ class OperatorSite(admin.AdminSite):
     def run_stop_view(self, request: HttpRequest, run_id: Any) -> HttpResponse:
         """Leave the rest of the run undone."""
         run = self._run(request, run_id)
-        acts.stop(run=run, actor=acts.actor_of(request.user))
+        runs.stop(run=run, actor=runs.actor_of(request.user))
         self.note(request, "The run was stopped; what was done stays done.")
         return HttpResponseRedirect(reverse("admin:console_run", args=(run.run_id,)))
 
@@ -196,9 +190,12 @@ class OperatorSite(admin.AdminSite):
 
     @staticmethod
     def _may_act(request: HttpRequest, run: BulkRun) -> bool:
-        """Whether the user may go on with the run, or stop it: who began it, or may do its act."""
-        act = acts.acts.get((run.model, run.act))
-        may = act is not None and request.user.has_perm(act.permission)
+        """Return whether the user may go on with the run, or stop it.
+
+        Who began it may, and who may do its verb.
+        """
+        verb = verbs.find(run.model, run.act)
+        may = verb is not None and request.user.has_perm(verb.permission.name)
         return may or run.user_id == request.user.pk
 
     # --- Paths --------------------------------------------------------------------------------
@@ -224,10 +221,10 @@ class OperatorSite(admin.AdminSite):
         ]
 
 
-def acts_label(run: BulkRun) -> str:
-    """Return the run's act in the words of its page."""
-    act = acts.acts.get((run.model, run.act))
-    return act.label if act else run.act
+def run_label(run: BulkRun) -> str:
+    """Return the run's verb in the words of its page."""
+    verb = verbs.find(run.model, run.act)
+    return verb.label if verb else run.act
 
 
 def run_progress(run: BulkRun) -> dict[str, Any]:
@@ -238,7 +235,7 @@ def run_progress(run: BulkRun) -> dict[str, Any]:
     ended = run.total - counts[BulkItem.Outcome.PENDING]
     return {
         "run": run,
-        "run_label": acts_label(run),
+        "run_label": run_label(run),
         "counts": [(name, label, counts[name]) for name, label in BulkItem.Outcome.choices],
         "ended": ended,
         "share": ended / run.total,

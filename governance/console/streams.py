@@ -13,10 +13,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from governance.console import registry, wording
-from governance.console.acts import Act, add_act
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.registry import INBOX_COUNT_MAX, InboxKind, Section, Waiting
-from governance.core.errors import NotFound
 from governance.core.models import Fact
 from governance.relay import relay
 from governance.relay.models import FactSink, StreamHold
@@ -173,25 +171,6 @@ def count() -> dict[str, int]:
     return {"streams": rows[: INBOX_COUNT_MAX + 1].count()}
 
 
-def _release(*, key: str, actor: str, reason: str) -> str:
-    hold = StreamHold.objects.filter(pk=int(key)).first() if key.isdigit() else None
-    if hold is None:
-        raise NotFound("The stream is not held any more.")
-    relay.release(sink=hold.sink, stream=hold.stream, actor=actor, reason=reason)
-    return f"{hold.stream} goes to {hold.sink} again"
-
-
-add_act(
-    Act(
-        name="release",
-        model="governance.streamhold",
-        label="Release",
-        permission="agents.release_facts",
-        effect="Lets the relay try each stream again at once, from the fact that was refused on, "
-        "with all its tries. What the sink still does not take is parked again.",
-        run=_release,
-    )
-)
 registry.inbox_counters.append(count)
 registry.add_inbox_kind(
     InboxKind(

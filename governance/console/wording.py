@@ -48,6 +48,11 @@ def said(word: str) -> str:
     return word.replace("_", " ")
 
 
+def clause(sentence: str) -> str:
+    """Return a sentence as a part of another one: `the job is stopped`."""
+    return f"{sentence[:1].lower()}{sentence[1:].removesuffix('.')}"
+
+
 def number(value: int) -> str:
     """Return an integer with thin groups of thousands: `1 000 000`."""
     return f"{value:,}".replace(",", "\u202f")

@@ -1,5 +1,5 @@
-"""The console's pages of jobs: lists, the job page, acts, inbox and overview."""
+"""The console's pages of jobs: lists, the job page, inbox and overview."""
 
-from jobs.console import acts, inbox, lists, overview
+from jobs.console import inbox, lists, overview
 
-__all__ = ["acts", "inbox", "lists", "overview"]
+__all__ = ["inbox", "lists", "overview"]

@@ -21,13 +21,16 @@ from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 
 from agents.models import Agent
-from governance.console import acts, registry, wording
+from governance.console import registry, runs, wording
 from governance.console.admins import OperatorAdmin
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.payloads import shown
 from governance.console.registry import now_of
 from governance.console.wording import said
+from governance.core import permissions
+from governance.core.errors import SelfApproval
+from governance.core.permissions import APPROVER, OPERATOR, Permission
 from jobs import objects
 from jobs.console import job_page
 from jobs.models import (
@@ -45,8 +48,13 @@ from jobs.models import (
     Upload,
 )
 from jobs.transitions import preconditions
+from jobs.verbs.job import APPROVE_EXECUTION
+from jobs.waiting import RECONCILED
 
-PAYLOAD_PERMISSION = "agents.view_payloads"
+VIEW_PAYLOADS = Permission(
+    "view_payloads", "Can see inputs, results and error texts", (OPERATOR, APPROVER)
+)
+permissions.register(VIEW_PAYLOADS)
 #: How audit subjects and fact streams name a job, by its job id.
 SUBJECT = "job:"
 
@@ -94,7 +102,6 @@ class WaitsFilter(admin.SimpleListFilter):
 class JobAdmin(OperatorAdmin):
     """Jobs, newest first."""
 
-    key_field = "task_id"
     time_field = "created_at"
     prefix_search = ("task_id",)
     uuid_search = ("job_id",)
@@ -166,18 +173,18 @@ class JobAdmin(OperatorAdmin):
             "title": job.task_id,
             "opts": self.opts,
             **self._choices(request, job),
-            "may_see_payloads": request.user.has_perm(PAYLOAD_PERMISSION),
-            **job_page.load(job=job, payloads=request.user.has_perm(PAYLOAD_PERMISSION)),
+            "may_see_payloads": request.user.has_perm(VIEW_PAYLOADS.name),
+            **job_page.load(job=job, payloads=request.user.has_perm(VIEW_PAYLOADS.name)),
         }
         return TemplateResponse(request, "console/job.html", context)
 
     def _choices(self, request: HttpRequest, job: Job) -> dict[str, Any]:
         """Return what the user may do to the job, and whether it is they who may not approve it."""
-        asked = preconditions.asked_for(job, actor=acts.actor_of(request.user))
-        may = request.user.has_perm("agents.approve_execution")
+        refusal = preconditions.approvable(job, actor=runs.actor_of(request.user))
+        may = request.user.has_perm(APPROVE_EXECUTION.name)
         return {
             "decisions": self.decisions(request, job),
-            "own_request": job.state == Job.State.HELD and may and asked,
+            "own_request": may and isinstance(refusal, SelfApproval),
         }
 
     def live_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
@@ -199,7 +206,7 @@ class JobAdmin(OperatorAdmin):
 
     def payload_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
         """One payload as a whole, redacted, as a download."""
-        if not request.user.has_perm(PAYLOAD_PERMISSION):
+        if not request.user.has_perm(VIEW_PAYLOADS.name):
             raise PermissionDenied
         job = self._whole(request, object_id)
         payload = shown(name, job_page.payload(job=job, name=name), allowed=True, whole=True)
@@ -257,6 +264,15 @@ def pages_of(subjects: list[str]) -> dict[str, tuple[str, str]]:
     }
 
 
+registry.add_link(
+    registry.Link(
+        name="Jobs",
+        view="admin:jobs_job_changelist",
+        key="j",
+        permission="jobs.view_job",
+        position=10,
+    )
+)
 registry.subject_finders.append(subjects_of)
 registry.subject_pages.append(pages_of)
 
@@ -319,7 +335,6 @@ class AttemptAdmin(OfJobs):
 class ExecutionAdmin(OfJobs):
     """External effects, one per attempt at most."""
 
-    key_field = "external_request_id"
     time_field = "decided_at"
     list_display = (
         "short_id", "task_link", "attempt", "state_mark", "mode", "runtime", "decided_at",
@@ -338,7 +353,8 @@ class ExecutionAdmin(OfJobs):
     page_template = "console/execution.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Execution]:
-        return super().get_queryset(request).defer("result", "result_pointer")
+        rows = super().get_queryset(request).select_related("job")
+        return rows.defer("result", "result_pointer").annotate(reconciled=RECONCILED)
 
     def search(self, queryset: QuerySet[Any], term: str) -> QuerySet[Any]:
         named = queryset.filter(external_request_id=term)
@@ -353,7 +369,7 @@ class ExecutionAdmin(OfJobs):
         return format_html('<span class="mark state-{}">{}</span>', row.state, row.state)
 
     def page_context(self, request: HttpRequest, row: Execution) -> dict[str, Any]:
-        allowed = request.user.has_perm(PAYLOAD_PERMISSION)
+        allowed = request.user.has_perm(VIEW_PAYLOADS.name)
         return {
             "reconciliations": row.reconciliations.order_by("-id"),
             "evidence": [
@@ -400,11 +416,11 @@ class UploadAdmin(OfJobs):
 
     def page_context(self, request: HttpRequest, row: Upload) -> dict[str, Any]:
         stored = row.state == Upload.State.STORED
-        return {"may_download": stored and request.user.has_perm(PAYLOAD_PERMISSION)}
+        return {"may_download": stored and request.user.has_perm(VIEW_PAYLOADS.name)}
 
     def download_view(self, request: HttpRequest, object_id: str) -> Any:
         """The artifact's bytes, always as a download and never as a page of ours."""
-        if not (self.has_view_permission(request) and request.user.has_perm(PAYLOAD_PERMISSION)):
+        if not (self.has_view_permission(request) and request.user.has_perm(VIEW_PAYLOADS.name)):
             raise PermissionDenied
         row = self.get_object(request, object_id)
         if row is None or row.state != Upload.State.STORED:
@@ -474,7 +490,6 @@ class ReflectionAdmin(OfJobs):
 class JobTypeAdmin(ChainedPage):
     """Kinds of task, and who does them."""
 
-    key_field = "name"
     list_display = (
         "name", "agent", "runtime", "uses_model", "max_attempts", "max_attempts_ceiling", "enabled",
     )  # fmt: skip
@@ -490,7 +505,6 @@ class JobTypeAdmin(ChainedPage):
 class SourceAdmin(ChainedPage):
     """Where tasks come from."""
 
-    key_field = "name"
     list_display = ("name", "enabled")
     page_fields = ("name", "enabled")
 

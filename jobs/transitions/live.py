@@ -60,8 +60,8 @@ def revoke_live(*, authorization_id: int, actor: str, reason: str) -> LiveAuthor
         raise NotFound("There is no such authorization.")
     head = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
     grant = found.select_for_update(no_key=True).get()
-    if grant.revoked_at is not None:
-        raise InvalidTransition("The authorization was revoked already.")
+    if refusal := revoked(grant):
+        raise refusal
     grant.revoked_at, grant.revoked_by, grant.revoke_reason = clock.now(), actor, reason
     grant.save(update_fields=["revoked_at", "revoked_by", "revoke_reason"])
     audit.record(
@@ -73,3 +73,10 @@ def revoke_live(*, authorization_id: int, actor: str, reason: str) -> LiveAuthor
         before={"runtime": grant.runtime, "ends_at": grant.ends_at.isoformat()},
     )
     return grant
+
+
+def revoked(grant: LiveAuthorization) -> InvalidTransition | None:
+    """Return why an authorization cannot be revoked; None where it has not been."""
+    if grant.revoked_at is None:
+        return None
+    return InvalidTransition("The authorization was revoked already.")

@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group, User
 from playwright.sync_api import Page, expect
 
 from agents.models import Credential, MaintenanceInhibit
-from governance.console import acts
+from governance.console import runs, selections
 from governance.console.models import BulkRun
 from governance.core import clock
 from governance.core.models import Fact
@@ -23,6 +23,7 @@ from jobs import transitions
 from jobs.models import Job, JobType, RetryExtension
 from jobs.operations import answers
 from jobs.transitions.sweeping import end_if_due
+from jobs.verbs.job import PAUSE, STOP
 from tests.benchmarks.console import lists
 from tests.jobs.governed import Governed, price_a_model, use_a_model
 from tests.work import expire_lease, pass_time
@@ -343,10 +344,9 @@ def test_a_run_that_is_not_through_goes_on_while_it_is_watched(
     jobs = [make_job() for _ in range(4)]
     page = page_of("operator")
     user = User.objects.get(username="operator")
-    selection = acts.freeze(model="jobs.job", keys=[job.task_id for job in jobs], user_id=user.pk)
-    run = acts.begin(
-        act=acts.acts["jobs.job", "stop"], selection=selection, user=user, reason="x", fields={}
-    )
+    keys = [job.task_id for job in jobs]
+    selection = selections.freeze(model="jobs.job", keys=keys, user_id=user.pk)
+    run = runs.begin(verb=STOP, selection=selection, user=user, reason="x", values={})
 
     page.goto(f"{page.console_url}runs/{run.run_id}/")  # type: ignore[attr-defined]
 
@@ -443,10 +443,9 @@ def test_every_page_is_accessible_light_dark_and_narrow(
     claimed(active)
     stream = parked(active)
     user = User.objects.create_superuser("root")
-    act = acts.acts["jobs.job", "pause"]
-    frozen = acts.freeze(model="jobs.job", keys=[active.task_id], user_id=user.pk)
-    run = acts.begin(act=act, selection=frozen, user=user, reason="for the picture", fields={})
-    acts.advance(run=run)
+    frozen = selections.freeze(model="jobs.job", keys=[active.task_id], user_id=user.pk)
+    run = runs.begin(verb=PAUSE, selection=frozen, user=user, reason="for the picture", values={})
+    runs.advance(run=run)
     out = Path(os.environ.get("FENCEPOST_SCREENSHOTS", "test-output/screenshots"))
     out.mkdir(parents=True, exist_ok=True)
     paths = {

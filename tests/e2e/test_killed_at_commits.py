@@ -29,7 +29,7 @@ from agents.management.commands import switch_runtime
 from agents.models import Agent, MaintenanceInhibit, RuntimeSwitch
 from agents.principals import Principal
 from agents.transitions import presence
-from governance.console import acts
+from governance.console import runs, selections
 from governance.console.models import BulkItem, BulkRun
 from governance.core.errors import MaintenanceInhibited
 from governance.core.models import AuditEvent, Fact
@@ -39,6 +39,7 @@ from governance.money.models import Reservation
 from jobs import objects, transitions, wakeups
 from jobs.models import Execution, Job, JobType, Permit
 from jobs.transitions import executions
+from jobs.verbs.job import PAUSE
 from tests.client import Api
 from tests.jobs.governed import Governed, price_a_model
 from tests.work import expire_lease
@@ -173,19 +174,17 @@ def test_a_sweeper_killed_in_a_round_has_ended_each_lease_wholly_or_not_at_all(
 def test_a_bulk_run_killed_in_the_middle_is_gone_on_with_and_acts_once_on_each_row(
     admin_user: User, make_job: Callable[..., Job]
 ) -> None:
-    act = acts.acts["jobs.job", "pause"]
-
     def begin() -> BulkRun:
         keys = [make_job().task_id for _ in range(3)]
-        selection = acts.freeze(model=act.model, keys=keys, user_id=admin_user.pk)
-        return acts.begin(
-            act=act, selection=selection, user=admin_user, reason="because", fields={}
+        selection = selections.freeze(model="jobs.job", keys=keys, user_id=admin_user.pk)
+        return runs.begin(
+            verb=PAUSE, selection=selection, user=admin_user, reason="because", values={}
         )
 
     run = begin()
 
     def advance() -> None:
-        acts.advance(run=run)
+        runs.advance(run=run)
 
     for _ in deaths(advance):
         for item in BulkItem.objects.filter(run=run):
@@ -193,7 +192,7 @@ def test_a_bulk_run_killed_in_the_middle_is_gone_on_with_and_acts_once_on_each_r
             assert Job.objects.get(task_id=item.key).paused == (item.outcome == "done")
         run.refresh_from_db()
         if run.finished_at is None:
-            acts.advance_abandoned(after_seconds=0)
+            runs.advance_abandoned(after_seconds=0)
             run.refresh_from_db()
         assert run.finished_at is not None
         for item in BulkItem.objects.filter(run=run):

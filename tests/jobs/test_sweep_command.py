@@ -161,7 +161,7 @@ def test_a_chore_that_fails_is_told_and_ends_nothing(
     )
     command.options = {"batch_size": 10, "seal_interval": 1, "prune_interval": 0}
     command._due = {"prune": 0.0, "seal": 0.0}
-    monkeypatch.setattr(sweep.acts, "advance_abandoned", lambda: {}["missing"])
+    monkeypatch.setattr(sweep.runs, "advance_abandoned", lambda: {}["missing"])
 
     command._round()
     command._round()

@@ -5,8 +5,8 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from agents.management.acting import ActingCommand
-from agents.permissions import GROUPS
 from agents.transitions import operators
+from governance.core.permissions import GROUPS
 
 
 class Command(ActingCommand):
@@ -17,7 +17,7 @@ class Command(ActingCommand):
         super().add_arguments(parser)
         parser.add_argument("username")
         what = parser.add_mutually_exclusive_group(required=True)
-        what.add_argument("--group", choices=sorted(GROUPS))
+        what.add_argument("--group", choices=GROUPS)
         what.add_argument("--reset-password", action="store_true", help="of an account there is")
         what.add_argument("--reset-second-factor", action="store_true", help="of one who lost it")
 

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from agents.management.acting import ActingCommand
+from agents.management.verbs import add_fields
 from agents.transitions.inhibits import inhibit
-from governance.core import clock
+from agents.verbs import LASTS, after
 
 
 class Command(ActingCommand):
@@ -17,20 +17,19 @@ class Command(ActingCommand):
         super().add_arguments(parser)
         parser.add_argument("--agent", default="", help="by default the whole fleet")
         parser.add_argument("--owner", default="", help="who answers for it")
-        parser.add_argument("--minutes", type=float, help="by default until it is lifted")
+        add_fields(parser, [LASTS])
 
     def act(
         self,
         *,
         agent: str,
         owner: str,
-        minutes: float | None,
+        seconds: int | None,
         actor: str,
         reason: str,
         **options: Any,
     ) -> dict[str, Any]:
-        ends_at = None if minutes is None else clock.now() + timedelta(minutes=minutes)
-        row = inhibit(agent=agent, owner=owner, ends_at=ends_at, actor=actor, reason=reason)
+        row = inhibit(agent=agent, owner=owner, ends_at=after(seconds), actor=actor, reason=reason)
         return {
             "inhibit_id": row.pk,
             "scope": f"agent:{agent}" if agent else "fleet",

@@ -1,20 +1,6 @@
-from __future__ import annotations
-
-from typing import Any
-
-from django.core.management.base import CommandParser
-
-from agents.management.acting import ActingCommand
-from agents.transitions import credentials
+from agents.management.verbs import OneVerbCommand
+from agents.verbs import REVOKE
 
 
-class Command(ActingCommand):
-    help = "Revoke a credential at once."
-
-    def add_arguments(self, parser: CommandParser) -> None:
-        super().add_arguments(parser)
-        parser.add_argument("prefix", help="what stands between `fp_` and the dot of its token")
-
-    def act(self, *, prefix: str, actor: str, reason: str, **options: Any) -> dict[str, Any]:
-        credential = credentials.revoke(prefix=prefix, actor=actor, reason=reason)
-        return {"prefix": prefix, "revoked_at": credential.revoked_at}
+class Command(OneVerbCommand):
+    verb = REVOKE

@@ -8,16 +8,17 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents.permissions import GROUPS
-from governance.console.matrix import permissions_markdown
+from governance.console import matrix
 from governance.web import reference
 
 
 def documents() -> dict[str, str]:
     """Return the generated pages by their path below `docs/reference`."""
-    return (
-        reference.documents() | {"permissions.md": permissions_markdown(GROUPS)} | worker_schemas()
-    )
+    made_of_verbs = {
+        "permissions.md": matrix.permissions_markdown(),
+        "verbs.md": matrix.verbs_markdown(),
+    }
+    return reference.documents() | made_of_verbs | worker_schemas()
 
 
 def worker_schemas() -> dict[str, str]:
@@ -29,7 +30,7 @@ def worker_schemas() -> dict[str, str]:
 
 
 class Command(BaseCommand):
-    help = "Write docs/reference: API description, refusals, triggers, permissions, schemas."
+    help = "Write docs/reference: API description, refusals, triggers, permissions, verbs, schemas."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:

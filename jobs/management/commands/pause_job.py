@@ -1,12 +1,6 @@
-from typing import Any
-
-from jobs import transitions
-from jobs.management.verbs import VerbCommand
-from jobs.transitions import Outcome
+from agents.management.verbs import VerbCommand
+from jobs.verbs.job import PAUSE
 
 
 class Command(VerbCommand):
-    help = "Pause jobs: they are not claimed and start nothing."
-
-    def move(self, *, task_id: str, **asked: Any) -> Outcome:
-        return transitions.pause(task_id=task_id, **asked)
+    verb = PAUSE

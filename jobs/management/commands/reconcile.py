@@ -4,8 +4,12 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from agents.management.acting import ActingCommand
-from jobs.models import Reconciliation
-from jobs.transitions.executions import reconcile
+from agents.management.verbs import add_fields
+from jobs.transitions import reconcile
+from jobs.verbs.execution import RECONCILE
+
+#: The evidence and the result are JSON here, as programs have them.
+FIELDS = [field for field in RECONCILE.fields if field.name in ("verdict", "result_pointer")]
 
 
 class Command(ActingCommand):
@@ -14,10 +18,9 @@ class Command(ActingCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("external_request_id")
-        parser.add_argument("--verdict", required=True, choices=Reconciliation.Verdict.values)
+        add_fields(parser, FIELDS)
         parser.add_argument("--evidence", default="{}", help="JSON object")
         parser.add_argument("--result", default="null", help="JSON, for `happened`")
-        parser.add_argument("--result-pointer", default="")
 
     def act(
         self,
@@ -26,13 +29,13 @@ class Command(ActingCommand):
         verdict: str,
         evidence: str,
         result: str,
-        result_pointer: str,
+        result_pointer: str | None,
         actor: str,
         reason: str,
         **options: Any,
     ) -> dict[str, Any]:
         try:
-            said = {"evidence": json.loads(evidence), "result": json.loads(result)}
+            content = {"evidence": json.loads(evidence), "result": json.loads(result)}
         except ValueError as error:
             raise CommandError(f"--evidence and --result are JSON: {error}") from error
         outcome = reconcile(
@@ -40,7 +43,7 @@ class Command(ActingCommand):
             verdict=verdict,
             actor=actor,
             reason=reason,
-            result_pointer=result_pointer,
-            **said,
+            result_pointer=result_pointer or "",
+            **content,
         )
         return {"outcome": outcome.outcome, "state": outcome.job.state}

@@ -1,12 +1,6 @@
-from typing import Any
-
-from jobs import transitions
-from jobs.management.verbs import VerbCommand
-from jobs.transitions import Outcome
+from agents.management.verbs import VerbCommand
+from jobs.verbs.job import RESUME
 
 
 class Command(VerbCommand):
-    help = "Take the pause of jobs back."
-
-    def move(self, *, task_id: str, **asked: Any) -> Outcome:
-        return transitions.resume(task_id=task_id, **asked)
+    verb = RESUME

@@ -13,7 +13,7 @@ import structlog
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
-from governance.console import activity, acts
+from governance.console import activity, runs
 from governance.evidence import sealing
 from governance.relay import pulse, retention
 from jobs import metrics, transitions
@@ -149,7 +149,7 @@ class Command(BaseCommand):
 
     def _serve_console(self) -> None:
         """Go on with an operator's run that nobody watches; count what the charts show."""
-        acts.advance_abandoned()
+        runs.advance_abandoned()
         activity.count_minutes()
 
     def _seal(self) -> int:

@@ -1,12 +1,6 @@
-from typing import Any
-
-from jobs import transitions
-from jobs.management.verbs import VerbCommand
-from jobs.transitions import Outcome
+from agents.management.verbs import VerbCommand
+from jobs.verbs.job import WITHDRAW_APPROVAL
 
 
 class Command(VerbCommand):
-    help = "Withdraw the approval of queued jobs; each is held again."
-
-    def move(self, *, task_id: str, **asked: Any) -> Outcome:
-        return transitions.withdraw_approval(task_id=task_id, **asked)
+    verb = WITHDRAW_APPROVAL

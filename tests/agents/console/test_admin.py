@@ -20,9 +20,8 @@ from agents.models import (
 )
 from agents.principals import identify
 from agents.transitions import inhibits
-from governance.console import acts
 from governance.console.models import BulkItem, BulkRun
-from governance.core import clock
+from governance.core import clock, verbs
 from governance.core.models import AuditEvent
 from tests import console
 from tests.console import token_in
@@ -200,8 +199,8 @@ def test_a_viewer_sees_the_fleet_and_may_do_nothing_to_it(as_: Any) -> None:
     assert "/act/" not in page
     for model in MODELS:
         name = model.partition(".")[2]
-        for act in acts.acts_on(model):
-            url = reverse(f"admin:agents_{name}_act", args=(act.name,))
+        for verb in verbs.on(model):
+            url = reverse(f"admin:agents_{name}_act", args=(verb.name,))
             assert client.get(url, {"key": "1"}).status_code == 403
             assert client.post(url, {"selection": "x", "reason": "x"}).status_code == 403
     assert AuditEvent.objects.count() == before

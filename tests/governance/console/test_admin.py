@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.urls import reverse
 
-from governance.console import acts
 from governance.console.models import BulkItem
+from governance.core import verbs
 from governance.core.models import AuditEvent
 from governance.money.models import Budget, BudgetWindow, LanguageModel, Price, RoutePolicy
 from tests.console import act_url, confirm
@@ -128,8 +128,8 @@ def test_money_is_the_governors(as_: Any, group: str) -> None:
 
     for model in MONEY:
         assert client.get(reverse(f"admin:governance_{model}_changelist")).status_code == 200
-        for act in acts.acts_on(f"governance.{model}"):
-            url = act_url(f"governance.{model}", act.name)
+        for verb in verbs.on(f"governance.{model}"):
+            url = act_url(f"governance.{model}", verb.name)
             assert client.get(url, {"key": "new"}).status_code == 403
             assert client.post(url, {"selection": "x", "reason": "x"}).status_code == 403
 

@@ -1,4 +1,4 @@
-"""The console's own parts: acts on frozen selections, lists, exports, payloads, charts."""
+"""The console's own parts: runs on frozen selections, lists, exports, payloads, charts."""
 
 from __future__ import annotations
 
@@ -11,45 +11,55 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.core import signing
 
-from governance.console import activity, acts, exports, lists, payloads, wording
-from governance.console.acts import Act
+from governance.console import activity, exports, lists, payloads, runs, selections, wording
 from governance.console.chains import read_chain
 from governance.console.drawing import Series, Span, bars, lifeline
 from governance.console.models import BulkItem, BulkRun, EventMinute
-from governance.core import clock
+from governance.core import clock, verbs
 from governance.core.errors import InvalidTransition, PermissionDenied
-from governance.core.models import AuditEvent
+from governance.core.fields import Whole
+from governance.core.models import AuditEvent, Fact
+from governance.core.verbs import Done, Target, Verb
+from governance.relay.verbs import RELEASE_FACTS
 
 
 @pytest.fixture
 def anna(db: None) -> User:
     user = User.objects.create_user("anna", is_staff=True)
-    user.user_permissions.add(Permission.objects.get(codename="view_fact"))
+    user.user_permissions.add(Permission.objects.get(codename="release_facts"))
     return user
 
 
 @pytest.fixture
-def toy() -> Any:
-    """An act on rows that are only keys, with a log of what it was called with."""
+def toy(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A verb on rows that are only keys, with a log of what it was called with."""
     calls: list[dict[str, Any]] = []
 
-    def run(**asked: Any) -> str:
-        calls.append(asked)
-        if asked["key"] == "closed":
+    def run(**request: Any) -> str:
+        calls.append(request)
+        if request["key"] == "closed":
             raise InvalidTransition("It is closed.")
-        if asked["key"] == "broken":
+        if request["key"] == "broken":
             raise RuntimeError("a defect")
         return "moved"
 
-    act = Act("toy", "toys.toy", "Toy", "governance.view_fact", "Plays.", run)
-    acts.add_act(act)
-    yield act, calls
-    del acts.acts["toys.toy", "toy"]
+    verb = Verb(
+        name="toy",
+        on=Target(Fact, key="fact_id"),
+        label="Toy",
+        permission=RELEASE_FACTS,
+        effect="Plays.",
+        fields=(Whole(name="n", least=0, most=9),),
+        run=run,
+        done=Done,
+    )
+    monkeypatch.setitem(verbs._verbs, (verb.on.label, verb.name), verb)
+    return verb, calls
 
 
-def begin(act: Act, user: User, *keys: str) -> BulkRun:
-    selection = acts.freeze(model=act.model, keys=list(keys), user_id=user.pk)
-    return acts.begin(act=act, selection=selection, user=user, reason="because", fields={"n": 1})
+def begin(verb: Verb[Any], user: User, *keys: str) -> BulkRun:
+    selection = selections.freeze(model=verb.on.label, keys=list(keys), user_id=user.pk)
+    return runs.begin(verb=verb, selection=selection, user=user, reason="because", values={"n": 1})
 
 
 def outcomes(run: BulkRun) -> dict[str, str]:
@@ -57,9 +67,9 @@ def outcomes(run: BulkRun) -> dict[str, str]:
 
 
 def test_each_row_of_a_run_has_an_outcome_of_its_own(anna: User, toy: Any) -> None:
-    act, calls = toy
+    verb, calls = toy
 
-    run = acts.advance(run=begin(act, anna, "a", "closed", "broken", "b"))
+    run = runs.advance(run=begin(verb, anna, "a", "closed", "broken", "b"))
 
     assert outcomes(run) == {"a": "done", "closed": "skipped", "broken": "failed", "b": "done"}
     assert run.finished_at is not None
@@ -68,88 +78,88 @@ def test_each_row_of_a_run_has_an_outcome_of_its_own(anna: User, toy: Any) -> No
 
 
 def test_a_selection_that_is_sent_twice_acts_once(anna: User, toy: Any) -> None:
-    act, calls = toy
-    selection = acts.freeze(model=act.model, keys=["a"], user_id=anna.pk)
-    asked = {"act": act, "selection": selection, "user": anna, "reason": "x", "fields": {}}
+    verb, calls = toy
+    selection = selections.freeze(model=verb.on.label, keys=["a"], user_id=anna.pk)
+    asked = {"verb": verb, "selection": selection, "user": anna, "reason": "x", "values": {}}
 
-    first = acts.advance(run=acts.begin(**asked))
-    second = acts.advance(run=acts.begin(**asked))
+    first = runs.advance(run=runs.begin(**asked))
+    second = runs.advance(run=runs.begin(**asked))
 
     assert first == second
     assert len(calls) == 1
 
 
 def test_a_run_goes_on_where_a_dead_process_left_it(anna: User, toy: Any) -> None:
-    act, calls = toy
-    run = begin(act, anna, "a", "b")
-    acts.advance(run=run, seconds=0)
+    verb, calls = toy
+    run = begin(verb, anna, "a", "b")
+    runs.advance(run=run, seconds=0)
     assert outcomes(run) == {"a": "pending", "b": "pending"}
 
-    assert acts.advance_abandoned() == 0  # it may still be at work, in the request that began it
+    assert runs.advance_abandoned() == 0  # it may still be at work, in the request that began it
     assert outcomes(run) == {"a": "pending", "b": "pending"}
-    assert acts.advance_abandoned(after_seconds=0) == 1
+    assert runs.advance_abandoned(after_seconds=0) == 1
 
     assert outcomes(run) == {"a": "done", "b": "done"}
-    assert acts.advance_abandoned(after_seconds=0) == 0
+    assert runs.advance_abandoned(after_seconds=0) == 0
     assert [call["key"] for call in calls] == ["a", "b"]
 
 
 def test_a_stopped_run_tries_nothing_more(anna: User, toy: Any) -> None:
-    act, calls = toy
-    run = begin(act, anna, "a", "b")
+    verb, calls = toy
+    run = begin(verb, anna, "a", "b")
 
-    acts.stop(run=run, actor="user:anna")
+    runs.stop(run=run, actor="user:anna")
     run.refresh_from_db()
-    acts.advance(run=run)
+    runs.advance(run=run)
 
     assert set(outcomes(run).values()) == {"not_tried"}
     assert calls == []
 
 
 def test_who_lost_the_permission_does_not_finish_a_run(anna: User, toy: Any) -> None:
-    act, calls = toy
-    run = begin(act, anna, "a")
+    verb, calls = toy
+    run = begin(verb, anna, "a")
     anna.user_permissions.clear()
 
-    acts.advance(run=BulkRun.objects.get(pk=run.pk))
+    runs.advance(run=BulkRun.objects.get(pk=run.pk))
 
     assert outcomes(run) == {"a": "failed"}
     assert calls == []
 
 
 def test_a_run_is_not_begun_without_the_permission(anna: User, toy: Any) -> None:
-    act, _ = toy
+    verb, _ = toy
     anna.user_permissions.clear()
     anna = User.objects.get(pk=anna.pk)
 
     with pytest.raises(PermissionDenied):
-        begin(act, anna, "a")
+        begin(verb, anna, "a")
 
     assert BulkRun.objects.count() == 0
 
 
 def test_a_selection_belongs_to_one_user_and_one_model() -> None:
-    token = acts.freeze(model="jobs.job", keys=["a", "b", "a"], user_id=1).sign()
+    token = selections.freeze(model="jobs.job", keys=["a", "b", "a"], user_id=1).sign()
 
-    assert acts.thaw(token, model="jobs.job", user_id=1).keys == ("a", "b")
+    assert selections.thaw(token, model="jobs.job", user_id=1).keys == ("a", "b")
     for model, user in (("jobs.job", 2), ("jobs.attempt", 1)):
-        with pytest.raises(acts.SelectionInvalid):
-            acts.thaw(token, model=model, user_id=user)
+        with pytest.raises(selections.SelectionInvalid):
+            selections.thaw(token, model=model, user_id=user)
 
 
 def test_a_selection_that_was_changed_is_refused() -> None:
-    token = acts.freeze(model="jobs.job", keys=["a"], user_id=1).sign()
+    token = selections.freeze(model="jobs.job", keys=["a"], user_id=1).sign()
     forged = signing.dumps({"r": str(uuid.uuid4()), "m": "jobs.job", "k": ["z"], "u": 1})
 
     for bad in (token[:-1], "x" + token, forged, ""):
-        with pytest.raises(acts.SelectionInvalid):
-            acts.thaw(bad, model="jobs.job", user_id=1)
+        with pytest.raises(selections.SelectionInvalid):
+            selections.thaw(bad, model="jobs.job", user_id=1)
 
 
 def test_a_selection_is_bounded() -> None:
-    for keys in ([], [str(n) for n in range(acts.SELECTION_MAX + 1)]):
+    for keys in ([], [str(n) for n in range(selections.SELECTION_MAX + 1)]):
         with pytest.raises(ValueError, match="rows"):
-            acts.freeze(model="jobs.job", keys=keys, user_id=1)
+            selections.freeze(model="jobs.job", keys=keys, user_id=1)
 
 
 def test_the_chain_of_a_subject_tells_what_is_wrong_with_it(world: None) -> None:

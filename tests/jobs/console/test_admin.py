@@ -19,13 +19,15 @@ from django.urls import reverse
 
 from agents.entry import Entry
 from agents.principals import Principal
-from governance.console import acts
+from governance.console import runs, selections
 from governance.console.models import BulkItem, BulkRun, SavedView
+from governance.core import verbs
 from governance.core.characters import unseen
 from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Approval, Job, RetryExtension
 from jobs.operations import answers
+from jobs.verbs.job import PAUSE
 from tests import console
 from tests.console import token_in
 from tests.work import ANNA, pass_time
@@ -149,7 +151,7 @@ def test_an_act_without_a_reason_does_nothing(as_: Any, make_job: Any) -> None:
                 "approve", "reject", "withdraw_approval", "accept", "send_back", "review_reject",
             },
         ),
-        ("governor", {act.name for act in acts.acts_on("jobs.job")}),
+        ("governor", {verb.name for verb in verbs.on("jobs.job")}),
     ],
 )  # fmt: skip
 def test_each_group_has_its_verbs_and_no_other(
@@ -158,18 +160,18 @@ def test_each_group_has_its_verbs_and_no_other(
     job = make_job()
     client = as_(group)
 
-    for act in acts.acts_on("jobs.job"):
-        shown = client.get(act_url(act.name, job.task_id)).status_code
-        forged = acts.freeze(
+    for verb in verbs.on("jobs.job"):
+        shown = client.get(act_url(verb.name, job.task_id)).status_code
+        forged = selections.freeze(
             model="jobs.job", keys=[job.task_id], user_id=User.objects.get(username=group).pk
         )
-        if act.name not in allowed:
+        if verb.name not in allowed:
             sent = client.post(
-                act_url(act.name), {"selection": forged.sign(), "reason": "as agreed"}
+                act_url(verb.name), {"selection": forged.sign(), "reason": "as agreed"}
             ).status_code
-            assert (act.name, shown, sent) == (act.name, 403, 403)
+            assert (verb.name, shown, sent) == (verb.name, 403, 403)
         else:
-            assert (act.name, shown) == (act.name, 200)
+            assert (verb.name, shown) == (verb.name, 200)
     assert events(job) == ["job.queued"]
 
 
@@ -308,9 +310,8 @@ def test_who_sees_runs_may_look_at_one_but_not_stop_it(
     as_: Any, admin_user: User, make_job: Any
 ) -> None:
     job, client = make_job(), as_("viewer")
-    act = acts.acts["jobs.job", "pause"]
-    selection = acts.freeze(model=act.model, keys=[job.task_id], user_id=admin_user.pk)
-    run = acts.begin(act=act, selection=selection, user=admin_user, reason="because", fields={})
+    selection = selections.freeze(model="jobs.job", keys=[job.task_id], user_id=admin_user.pk)
+    run = runs.begin(verb=PAUSE, selection=selection, user=admin_user, reason="because", values={})
     at = {
         page: reverse(f"admin:console_run{page}", args=(run.run_id,))
         for page in ("", "_live", "_advance", "_stop")
@@ -354,12 +355,12 @@ def test_a_ticked_row_that_left_the_filter_is_still_named(as_: Any, make_job: An
 
     text = page.content.decode()
     assert job.task_id in text
-    assert "would be skipped: it is stopped" in text
+    assert "would be skipped: the job is stopped" in text
 
 
 def test_a_large_selection_asks_for_a_phrase(as_: Any, make_job: Any) -> None:
     client = as_("operator")
-    jobs = [make_job() for _ in range(acts.PHRASE_ABOVE + 1)]
+    jobs = [make_job() for _ in range(selections.PHRASE_ABOVE + 1)]
     page = client.post(
         reverse(LIST), {"action": "stop", "_selected_action": [j.pk for j in jobs], "index": 0}
     )

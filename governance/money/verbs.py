@@ -1,0 +1,395 @@
+"""What governors can do about models, prices, routes and budgets."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, TypeVar
+
+from django.db.models import Model
+
+from governance.core.errors import InvalidTransition, NotFound
+from governance.core.fields import Amount, Choice, Text, Whole
+from governance.core.permissions import Permission
+from governance.core.verbs import Done, Target, Verb, of_row, switchable
+from governance.money import catalogue
+from governance.money.catalogue import SyncReport
+from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
+from governance.money.pricing import TOKENS_MAX, RateSet
+
+M = TypeVar("M", bound=Model)
+ADJUST_BUDGET = Permission("adjust_budget", "Can change budgets, model routes and prices")
+MODEL, PRICE = Target(LanguageModel), Target(Price)
+POLICY, BUDGET = Target(RoutePolicy), Target(Budget)
+TIERS = (("low", "low"), ("medium", "medium"), ("high", "high"))
+ROUTE_CHARS_MAX = 4000
+
+CAPS = (
+    Amount(
+        name="cap",
+        required=False,
+        help="USD. Empty: no cap; 0: nothing that costs anything.",
+    ),
+    Amount(name="soft_cap", required=False, help="USD. A warning, no refusal."),
+)
+
+
+def unnamed_models(lines: str) -> str:
+    """Return what is wrong with lines that should name models; "" where nothing is."""
+    wrong = [line for line in _lines(lines) if "/" not in line]
+    return f"Not of the form provider/model: {', '.join(wrong)}." if wrong else ""
+
+
+def in_force(row: Price | RoutePolicy) -> InvalidTransition | None:
+    """Return why a price or a policy cannot be ended; None where it is in force."""
+    ended = row.ends_at if isinstance(row, Price) else row.retired_at
+    return InvalidTransition("It is not in force any more.") if ended else None
+
+
+def _set_model(
+    *,
+    actor: str,
+    reason: str,
+    provider: str,
+    name: str,
+    capabilities: str = "",
+    context_tokens_max: int | None = None,
+    output_tokens_max: int | None = None,
+) -> LanguageModel:
+    words = [word.strip() for word in capabilities.split(",")]
+    return catalogue.set_model(
+        provider=provider,
+        name=name,
+        capabilities=[word for word in words if word],
+        actor=actor,
+        reason=reason,
+        context_tokens_max=context_tokens_max,
+        output_tokens_max=output_tokens_max,
+    )
+
+
+def _switch_model(*, key: int, actor: str, reason: str, enabled: bool) -> LanguageModel:
+    model = _row(LanguageModel, key)
+    return catalogue.set_model(
+        provider=model.provider,
+        name=model.name,
+        enabled=enabled,
+        capabilities=model.capabilities,
+        context_tokens_max=model.context_tokens_max,
+        output_tokens_max=model.output_tokens_max,
+        actor=actor,
+        reason=reason,
+    )
+
+
+def _enable_model(*, key: int, actor: str, reason: str) -> LanguageModel:
+    return _switch_model(key=key, actor=actor, reason=reason, enabled=True)
+
+
+def _disable_model(*, key: int, actor: str, reason: str) -> LanguageModel:
+    return _switch_model(key=key, actor=actor, reason=reason, enabled=False)
+
+
+def _override_price(
+    *,
+    key: int,
+    actor: str,
+    reason: str,
+    input_rate: Decimal,
+    output_rate: Decimal,
+    cached_input_rate: Decimal | None = None,
+    reasoning_rate: Decimal | None = None,
+    call_rate: Decimal = Decimal(0),
+) -> Price:
+    model = _row(LanguageModel, key)
+    rates = RateSet(
+        0, input_rate, output_rate, cached_input=cached_input_rate, reasoning=reasoning_rate
+    )
+    return catalogue.set_price(
+        provider=model.provider,
+        name=model.name,
+        rates=[rates],
+        call_rate=call_rate,
+        actor=actor,
+        reason=reason,
+    )
+
+
+def _end_price(*, key: int, actor: str, reason: str) -> Price:
+    return catalogue.end_price(price_id=key, actor=actor, reason=reason)
+
+
+def _set_policy(*, actor: str, reason: str, models: str = "", **scope: str) -> RoutePolicy:
+    pairs = [line.split("/", 1) for line in _lines(models)]
+    return catalogue.set_policy(
+        models=[(provider, name) for provider, name in pairs],
+        actor=actor,
+        reason=reason,
+        **scope,
+    )
+
+
+def _retire_policy(*, key: int, actor: str, reason: str) -> None:
+    policy = _row(RoutePolicy, key)
+    catalogue.retire_policy(
+        actor=actor,
+        reason=reason,
+        agent=policy.agent,
+        job_type=policy.job_type,
+        risk_tier=policy.risk_tier,
+    )
+
+
+def _set_budget(
+    *,
+    actor: str,
+    reason: str,
+    scope: str,
+    window: str,
+    counted_for: str = "",
+    cap: Decimal | None = None,
+    soft_cap: Decimal | None = None,
+) -> Budget:
+    return catalogue.set_budget(
+        scope=scope,
+        key=counted_for,
+        window=window,
+        cap=cap,
+        soft_cap=soft_cap,
+        actor=actor,
+        reason=reason,
+    )
+
+
+def _set_caps(
+    *,
+    key: int,
+    actor: str,
+    reason: str,
+    cap: Decimal | None = None,
+    soft_cap: Decimal | None = None,
+    enabled: bool = True,
+) -> Budget:
+    budget = _row(Budget, key)
+    return catalogue.set_budget(
+        scope=budget.scope,
+        key=budget.key,
+        window=budget.window,
+        cap=cap,
+        soft_cap=soft_cap,
+        enabled=enabled,
+        actor=actor,
+        reason=reason,
+    )
+
+
+def _disable_budget(*, key: int, actor: str, reason: str) -> Budget:
+    budget = _row(Budget, key)
+    return _set_caps(
+        key=key,
+        actor=actor,
+        reason=reason,
+        cap=budget.cap,
+        soft_cap=budget.soft_cap,
+        enabled=False,
+    )
+
+
+def _row(model: type[M], key: int) -> M:
+    row = model._default_manager.filter(pk=key).first()
+    if row is None:
+        raise NotFound()
+    return row
+
+
+def _lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def _switched(model: LanguageModel) -> Done:
+    return Done("enabled" if model.enabled else "disabled", {"enabled": model.enabled})
+
+
+def _synced(report: SyncReport) -> Done:
+    words = (
+        f"{len(report.priced)} priced anew, {len(report.unchanged)} unchanged, "
+        f"{len(report.unknown)} unknown to the source"
+    )
+    return Done(words, vars(report))
+
+
+def _of_budget(words: str, budget: Budget) -> Done:
+    terms = {"cap": budget.cap, "soft_cap": budget.soft_cap, "enabled": budget.enabled}
+    return Done(words, {"budget_id": budget.pk, **terms})
+
+
+VERBS: tuple[Verb[Any], ...] = (
+    Verb(
+        name="make",
+        on=MODEL,
+        label="Add a model",
+        permission=ADJUST_BUDGET,
+        effect="Puts a model into the catalogue. It is used only once it has a price and a policy "
+        "allows it.",
+        fields=(
+            Text(name="provider", chars_max=60, help="As genai-prices names it: openai …"),
+            Text(name="name", chars_max=120, label="Model"),
+            Text(
+                name="capabilities",
+                chars_max=200,
+                required=False,
+                help="Separated by commas: tools, vision …",
+            ),
+            Whole(name="context_tokens_max", least=1, most=TOKENS_MAX, required=False),
+            Whole(name="output_tokens_max", least=1, most=TOKENS_MAX, required=False),
+        ),
+        run=_set_model,
+        done=lambda model: Done(f"{model} is in the catalogue", {"model_id": model.pk}),
+        makes=True,
+    ),
+    Verb(
+        name="sync",
+        on=MODEL,
+        label="Refresh prices",
+        permission=ADJUST_BUDGET,
+        effect="Takes the prices of the installed genai-prices for every enabled model. Overrides "
+        "stay in force.",
+        run=catalogue.sync_prices,
+        done=_synced,
+        makes=True,
+    ),
+    Verb(
+        name="enable",
+        on=MODEL,
+        label="Enable",
+        permission=ADJUST_BUDGET,
+        effect="Lets calls use each model again, where a policy allows it.",
+        run=_enable_model,
+        done=_switched,
+        precondition=of_row(switchable, enabled=True),
+    ),
+    Verb(
+        name="disable",
+        on=MODEL,
+        label="Disable",
+        permission=ADJUST_BUDGET,
+        effect="Keeps each model from further calls; calls that were decided go on.",
+        run=_disable_model,
+        done=_switched,
+        precondition=of_row(switchable, enabled=False),
+        grave=True,
+    ),
+    Verb(
+        name="override_price",
+        on=MODEL,
+        label="Override the price",
+        permission=ADJUST_BUDGET,
+        effect="Sets what the model costs from now on, whatever the synchronised price says. "
+        "Decisions keep the price that they were made with.",
+        fields=(
+            Amount(name="input_rate", help="USD per million tokens; 0 is free."),
+            Amount(name="output_rate"),
+            Amount(name="cached_input_rate", required=False, help="Empty: as input."),
+            Amount(name="reasoning_rate", required=False, help="Empty: as output."),
+            Amount(name="call_rate", required=False, help="USD per call."),
+        ),
+        run=_override_price,
+        done=lambda price: Done(f"price {price.version} is in force", {"price_id": price.pk}),
+        bulk=False,
+    ),
+    Verb(
+        name="end",
+        on=PRICE,
+        label="End",
+        permission=ADJUST_BUDGET,
+        effect="Ends each price now: the one below it applies again, or none, and without a price "
+        "a model is not used.",
+        run=_end_price,
+        done=lambda price: Done("ended", {"ends_at": price.ends_at}),
+        precondition=of_row(in_force),
+        grave=True,
+    ),
+    Verb(
+        name="make",
+        on=POLICY,
+        label="Set a policy",
+        permission=ADJUST_BUDGET,
+        effect="Puts a policy in force in place of the one of the same agent, job type and risk "
+        "tier. The policy that names most applies, alone.",
+        fields=(
+            Text(name="agent", chars_max=60, required=False, help="Empty: any agent."),
+            Text(name="job_type", chars_max=60, required=False, help="Empty: any type."),
+            Choice(name="risk_tier", choices=TIERS, required=False, blank="any"),
+            Text(
+                name="models",
+                chars_max=ROUTE_CHARS_MAX,
+                lines=4,
+                required=False,
+                help="One provider/model per line, in the order in which they are tried. Empty: "
+                "nothing is allowed.",
+                rule=unnamed_models,
+            ),
+        ),
+        run=_set_policy,
+        done=lambda policy: Done(
+            f"policy {policy.pk} is in force for {policy}", {"policy_id": policy.pk}
+        ),
+        makes=True,
+    ),
+    Verb(
+        name="retire",
+        on=POLICY,
+        label="Retire",
+        permission=ADJUST_BUDGET,
+        effect="Ends each policy, so that the next more general one applies, or none.",
+        run=_retire_policy,
+        done=lambda _: Done("retired"),
+        precondition=of_row(in_force),
+        grave=True,
+    ),
+    Verb(
+        name="make",
+        on=BUDGET,
+        label="Set a budget",
+        permission=ADJUST_BUDGET,
+        effect="Makes a budget, or changes the caps of the one of that scope, key and window. A "
+        "new one counts from now on.",
+        fields=(
+            Choice(name="scope", choices=tuple(Budget.Scope.choices)),
+            # Not `key`, which names the row that a verb is about.
+            Text(
+                name="counted_for",
+                chars_max=100,
+                required=False,
+                help="Name of the agent or job type, or the task id; * for each by itself; empty "
+                "for the global scope.",
+            ),
+            Choice(name="window", choices=tuple(Budget.Window.choices)),
+            *CAPS,
+        ),
+        run=_set_budget,
+        done=lambda budget: _of_budget(f"{budget} is in force", budget),
+        makes=True,
+    ),
+    Verb(
+        name="set_caps",
+        on=BUDGET,
+        label="Change the caps",
+        permission=ADJUST_BUDGET,
+        effect="Sets the caps of each budget, from the next reservation on; what is held stays "
+        "held.",
+        fields=CAPS,
+        run=_set_caps,
+        done=lambda budget: _of_budget("changed", budget),
+    ),
+    Verb(
+        name="disable",
+        on=BUDGET,
+        label="Disable",
+        permission=ADJUST_BUDGET,
+        effect="Lets calls be made without regard to each budget, which then counts nothing.",
+        run=_disable_budget,
+        done=lambda budget: _of_budget("changed", budget),
+        precondition=of_row(switchable, enabled=False),
+        grave=True,
+    ),
+)
