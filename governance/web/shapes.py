@@ -7,13 +7,14 @@ instant carries its offset.  Every fault is listed, each with its RFC 6901 JSON 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
 from rest_framework.settings import api_settings
 
+from governance.core import fields
 from governance.core.characters import unseen
 from governance.core.errors import FieldFault
 
@@ -132,6 +133,40 @@ class Shape(serializers.Serializer):
         if faults:
             raise serializers.ValidationError(faults)
         return value
+
+
+def member_of(field: fields.Field) -> serializers.Field:
+    """Return the member of a request by which it gives a field of a verb, by the field's kind.
+
+    It may be absent: which verb needs it is judged with the rest of the request.
+
+    :raises NotImplementedError: no request gives fields of that kind.
+    """
+    common: dict[str, Any] = {
+        "required": False,
+        "help_text": field.help,
+        "validators": [_judge(field)],
+    }
+    match field:
+        case fields.Instant():
+            return Instant(**common)
+        case fields.Whole():
+            return Whole(**common)
+        case fields.Text():
+            return Text(**common)
+        case fields.Flag():
+            return Flag(**common)
+        case fields.Choice():
+            return Choice(choices=[word for word, _ in field.words], **common)
+    raise NotImplementedError(f"no member for {type(field).__name__}")
+
+
+def _judge(field: fields.Field) -> Callable[[Any], None]:
+    def judge(value: Any) -> None:
+        if fault := field.fault(value):
+            raise serializers.ValidationError(fault)
+
+    return judge
 
 
 def faults_of(detail: Any, *, pointer: str = "") -> list[FieldFault]:

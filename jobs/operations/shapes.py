@@ -24,9 +24,11 @@ from governance.web.shapes import (
     Shape,
     Text,
     Whole,
+    member_of,
 )
 from jobs.models import Job, Priority
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
+from jobs.verbs import CONTROLS
 
 TASK_ID_CHARS_MAX = 100
 WORKER_ID_CHARS_MAX = 120
@@ -267,9 +269,30 @@ class SkillFeedbackIn(Shape):
 class ControlIn(Shape):
     """What is to happen to the job, judged against the revision that the caller saw."""
 
-    action = Choice(choices=("STOP", "PAUSE", "RESUME"))
+    action = Choice(choices=tuple(CONTROLS))
     expected_task_revision = Whole(min_value=1)
     reason = Text(min_length=1, max_length=REASON_CHARS_MAX)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Return the members of every action, and what any of the verbs asks for."""
+        asked = (field for verb in CONTROLS.values() for field in verb.fields)
+        return super().get_fields() | {field.name: member_of(field) for field in asked}
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the request with what its verb asks for as `values`."""
+        verb = CONTROLS[data["action"]]
+        taken = {field.name: field.required for field in verb.fields}
+        given = data.keys() - self._declared_fields.keys()
+        faults = {name: [f"{verb.control} does not take it."] for name in given - taken.keys()}
+        faults |= {
+            name: [f"{verb.control} needs it."]
+            for name, needed in taken.items()
+            if needed and name not in given
+        }
+        if faults:
+            raise serializers.ValidationError(faults)
+        common = {name: data[name] for name in self._declared_fields}
+        return common | {"values": {name: data[name] for name in given}}
 
 
 # --- answers ---------------------------------------------------------------------------------

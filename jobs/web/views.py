@@ -36,6 +36,7 @@ from jobs.operations import answers, shapes
 from jobs.transitions import ClaimOutcome, Outcome, skills
 from jobs.transitions.intake import INTAKE_LIMIT_MAX
 from jobs.transitions.leases import HEARTBEATS_MAX
+from jobs.verbs import CONTROLS
 
 COMPLETIONS_MAX = 500
 SKILLS_PAGE = 50
@@ -680,11 +681,6 @@ class SkillFeedback(AgentView):
 class ControlJob(WorkerView):
     """Steering a job from outside."""
 
-    MOVES: ClassVar = {
-        "STOP": transitions.stop,
-        "PAUSE": transitions.pause,
-        "RESUME": transitions.resume,
-    }
     calls: ClassVar = {
         "post": Call(
             "control_job",
@@ -705,11 +701,12 @@ class ControlJob(WorkerView):
             # Whose job it is never changes, so that it may be judged before the lock.
             queries.read_job(principal=self.principal, task_id=task_id)
             need_revision(revision, task_id)
-            outcome = self.MOVES[body["action"]](
-                task_id=task_id,
+            outcome = CONTROLS[body["action"]].run(
+                key=task_id,
                 actor=self.principal.text,
                 reason=body["reason"],
                 expected_revision=body["expected_task_revision"],
+                **body["values"],
             )
             return answer(outcome, answers.controlled)
 
