@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 from django_filters import BooleanFilter, CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilter
 
 from agents.models import RiskTier
@@ -12,7 +13,10 @@ from jobs.models import Job, Priority
 
 
 class JobFilter(FilterSet):
-    """Filters of jobs. Served by job_by_state_idx, job_by_agent_idx and job_by_submitter_idx."""
+    """Filters of jobs.
+
+    Served by job_by_state_idx, job_by_agent_idx, job_by_submitter_idx and job_hold_idx.
+    """
 
     state = ChoiceFilter(choices=Job.State.choices)
     status = ChoiceFilter(choices=Job.State.choices, field_name="state")
@@ -21,6 +25,7 @@ class JobFilter(FilterSet):
     risk_tier = ChoiceFilter(choices=RiskTier.choices)
     priority = ChoiceFilter(choices=[(p.label, p.label) for p in Priority], method="by_priority")
     paused = BooleanFilter()
+    on_hold = BooleanFilter(method="by_hold")
     task_id = CharFilter(max_length=100)
     task_id_prefix = CharFilter(field_name="task_id", lookup_expr="startswith", max_length=100)
     created_after = IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
@@ -29,6 +34,10 @@ class JobFilter(FilterSet):
     class Meta:
         model = Job
         fields: list[str] = []
+
+    def by_hold(self, jobs: QuerySet[Job], name: str, value: bool) -> QuerySet[Job]:
+        held_back = Q(hold_until__gt=Now())
+        return jobs.filter(held_back) if value else jobs.exclude(held_back)
 
     def by_priority(self, jobs: QuerySet[Job], name: str, value: Any) -> QuerySet[Job]:
         return jobs.filter(priority=Priority[value.upper()])

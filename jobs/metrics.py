@@ -10,7 +10,7 @@ from prometheus_client import Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from governance.web import metrics
-from jobs.waiting import SWEEPER
+from jobs.waiting import CLAIMABLE_AT, SWEEPER
 
 CLAIMS = Counter("fencepost_claims", "Leases granted.", ["agent"])
 HEARTBEATS = Counter("fencepost_heartbeats", "Leases renewed.", ["agent"])
@@ -22,15 +22,15 @@ SELECT a.name, j.state, count(*) FROM jobs_job j JOIN agents_agent a ON a.id = j
  GROUP BY a.name, j.state
 """
 # No locks. `job_claim_idx` once per agent and priority; each stops at its first row.
-OLDEST = """
-SELECT a.name, coalesce(extract(epoch FROM clock_timestamp() - min(o.available_at)), 0)
+OLDEST = f"""
+SELECT a.name, coalesce(extract(epoch FROM clock_timestamp() - min(o.claimable_at)), 0)
   FROM agents_agent a
  CROSS JOIN (VALUES (0), (1), (2), (3)) AS r(priority)
   LEFT JOIN LATERAL (
-       SELECT j.available_at FROM jobs_job j
+       SELECT {CLAIMABLE_AT} AS claimable_at FROM jobs_job j
         WHERE j.agent_id = a.id AND j.state = 'queued' AND NOT j.paused
-          AND j.priority = r.priority AND j.available_at <= clock_timestamp()
-        ORDER BY j.available_at LIMIT 1) o ON true
+          AND j.priority = r.priority AND {CLAIMABLE_AT} <= clock_timestamp()
+        ORDER BY {CLAIMABLE_AT} LIMIT 1) o ON true
  GROUP BY a.name
 """
 LEASES = """

@@ -10,9 +10,11 @@ from datetime import datetime
 
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Greatest
 
 from agents.models import RISK_TIERS, Agent, RiskTier, Session
 from governance.core.characters import UNSEEN
+from governance.core.fields import INSTANT_MAX, INSTANT_MIN
 from governance.core.models import ChainHead
 
 
@@ -131,6 +133,10 @@ class Job(ChainHead):
         "stopped": frozenset(),
     }
     FINISHED = frozenset({State.COMPLETED, State.STOPPED, State.FAILED})
+    #: States in which a job has yet to be claimed; a hold ends with them.
+    UNCLAIMED = frozenset({State.HELD, State.QUEUED})
+    #: `claimable_at` in SQL, of the table in the braces; job_claim_idx is in this order.
+    CLAIMABLE_AT = "GREATEST({0}.available_at, {0}.hold_until)"
 
     job_id = models.UUIDField(unique=True)
     task_id = models.CharField(max_length=100, unique=True)
@@ -141,6 +147,8 @@ class Job(ChainHead):
     state = models.CharField(max_length=16, choices=State)
     paused = models.BooleanField(default=False)
     available_at = models.DateTimeField()
+    #: Somebody holds the job back until then; a hold that is past is in force no more.
+    hold_until = models.DateTimeField(null=True, blank=True)
     attempt = models.PositiveIntegerField(default=0)
     max_attempts = models.PositiveIntegerField()
     fencing_token = models.PositiveBigIntegerField(default=0)
@@ -230,13 +238,22 @@ class Job(ChainHead):
                 | Q(unresolved_executions=0),
                 name="job_unresolved_is_not_claimable",
             ),
+            models.CheckConstraint(
+                condition=Q(hold_until=None)
+                | Q(
+                    state__in=["held", "queued"],
+                    hold_until__gte=INSTANT_MIN,
+                    hold_until__lt=INSTANT_MAX,
+                ),
+                name="job_hold_ends_while_unclaimed",
+            ),
         ]
         indexes = [
             # Claim order, per agent. Claims walk it from its start and need no sort.
             models.Index(
                 F("agent"),
                 F("priority").desc(),
-                F("available_at"),
+                Greatest("available_at", "hold_until"),
                 F("id"),
                 name="job_claim_idx",
                 condition=Q(state="queued", paused=False),
@@ -274,6 +291,10 @@ class Job(ChainHead):
             models.Index(fields=["state", "-id"], name="job_by_state_idx"),
             # The few that are paused, for the console's list.
             models.Index(fields=["-id"], name="job_paused_idx", condition=Q(paused=True)),
+            # The few that were put on hold, for the console's list and the API's.
+            models.Index(
+                fields=["-id"], name="job_hold_idx", condition=Q(hold_until__isnull=False)
+            ),
             # Few jobs are of high risk; among many others their list must not look for them.
             models.Index(fields=["-id"], name="job_high_risk_idx", condition=Q(risk_tier="high")),
             models.Index(fields=["agent", "-id"], name="job_by_agent_idx"),
@@ -296,6 +317,15 @@ class Job(ChainHead):
     def attempts_left(self) -> int:
         return self.max_attempts - self.attempt
 
+    @property
+    def claimable_at(self) -> datetime:
+        """Return from when on the job may be claimed, as far as time goes."""
+        return max(self.available_at, self.hold_until or self.available_at)
+
+    def on_hold(self, *, at: datetime) -> bool:
+        """Return whether somebody holds the job back at that instant."""
+        return self.hold_until is not None and self.hold_until > at
+
     def move_to(self, state: str, *, at: datetime) -> None:
         """Put the job into `state` at the instant `at`: the only place that assigns a state.
 
@@ -306,6 +336,8 @@ class Job(ChainHead):
         self.state = state
         self.state_since = at
         self.finished_at = at if state in self.FINISHED else None
+        if state not in self.UNCLAIMED:
+            self.hold_until = None
         self.revision += 1
 
 

@@ -16,6 +16,7 @@ from jobs.models import Execution, Job, Reconciliation
 DEPTH_MAX = 2000
 #: The sweeper's pulse, whose details are what its last round failed at.
 SWEEPER = "sweeper"
+CLAIMABLE_AT = Job.CLAIMABLE_AT.format("j")
 
 #: Of an execution: whether somebody has found out what became of it.
 RECONCILED = Exists(
@@ -26,23 +27,23 @@ RECONCILED = Exists(
 
 # Locks: none. Index: job_claim_idx, from its start: no sort, at most DEPTH_MAX + 1 rows per agent;
 # the oldest of each priority is the first entry of its part of the index.
-READ_QUEUES = """
+READ_QUEUES = f"""
 SELECT a.id, a.name, q.depth, q.tiers, o.oldest_at, l.leases, l.expired, clock_timestamp() AS now
   FROM agents_agent a
   LEFT JOIN LATERAL (
        SELECT sum(n)::int AS depth, jsonb_object_agg(risk_tier, n)::text AS tiers FROM (
            SELECT risk_tier, count(*) AS n FROM (
-               SELECT risk_tier FROM jobs_job
-                WHERE agent_id = a.id AND state = 'queued' AND NOT paused
-                ORDER BY priority DESC, available_at, id LIMIT %(limit)s) AS head
+               SELECT j.risk_tier FROM jobs_job j
+                WHERE j.agent_id = a.id AND j.state = 'queued' AND NOT j.paused
+                ORDER BY j.priority DESC, {CLAIMABLE_AT}, j.id LIMIT %(limit)s) AS head
             GROUP BY risk_tier) AS tier) AS q ON true
   LEFT JOIN LATERAL (
-       SELECT min(first.available_at) AS oldest_at FROM (VALUES (3), (2), (1), (0)) AS p (priority)
+       SELECT min(first.claimable_at) AS oldest_at FROM (VALUES (3), (2), (1), (0)) AS p (priority)
          CROSS JOIN LATERAL (
-              SELECT j.available_at FROM jobs_job j
+              SELECT {CLAIMABLE_AT} AS claimable_at FROM jobs_job j
                WHERE j.agent_id = a.id AND j.priority = p.priority AND j.state = 'queued'
-                 AND NOT j.paused AND j.available_at <= clock_timestamp()
-               ORDER BY j.available_at LIMIT 1) AS first) AS o ON true
+                 AND NOT j.paused AND {CLAIMABLE_AT} <= clock_timestamp()
+               ORDER BY {CLAIMABLE_AT} LIMIT 1) AS first) AS o ON true
   LEFT JOIN (
        SELECT j.agent_id, count(*) AS leases,
               count(*) FILTER (WHERE l.expires_at < clock_timestamp()) AS expired

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from django.db.models import OuterRef, Subquery
-from django.db.models.functions import JSONObject
+from django.db.models.functions import JSONObject, Now
 from django.urls import reverse
 
 from governance.console.registry import (
@@ -18,13 +18,14 @@ from governance.console.registry import (
 )
 from governance.console.wording import stamp
 from governance.relay.models import Pulse
+from jobs.console.job_page import beside_the_state
 from jobs.models import Approval, Escalation, Job
 from jobs.waiting import SWEEPER, count_waiting, unresolved, waiting
 
 State = Job.State
 SHOWN = (
     "task_id", "state", "state_since", "risk_tier", "attempt", "max_attempts", "submitted_by",
-    "asked_again_by", "task__title", "agent__name", "job_type__name",
+    "asked_again_by", "paused", "hold_until", "task__title", "agent__name", "job_type__name",
 )  # fmt: skip
 
 
@@ -44,7 +45,7 @@ def _kind(*, name: str, title: str, position: int, empty: str, permission: str) 
     state = KINDS[name]
 
     def rows(limit: int) -> Iterator[Waiting]:
-        jobs = waiting(state).select_related("task", "agent", "job_type")
+        jobs = waiting(state).select_related("task", "agent", "job_type").annotate(as_of=Now())
         if state == State.HELD:
             jobs = jobs.annotate(last_approval=LAST_APPROVAL)
         found = list(jobs.only(*SHOWN)[:limit])
@@ -55,7 +56,12 @@ def _kind(*, name: str, title: str, position: int, empty: str, permission: str) 
                 note=reasons.get(job.pk) or _note(job),
                 url=reverse("admin:jobs_job_change", args=(job.pk,)),
                 since=job.state_since,
-                marks=(job.risk_tier, job.agent.name, job.job_type.name),
+                marks=(
+                    job.risk_tier,
+                    job.agent.name,
+                    job.job_type.name,
+                    *beside_the_state(job, at=job.as_of),
+                ),
             )
 
     return InboxKind(
@@ -75,7 +81,7 @@ def _note(job: Job) -> str:
     return f"attempt {job.attempt} of {job.max_attempts}, asked by {asked}"
 
 
-def _reasons(jobs: list[Job]) -> dict[int, str]:
+def _reasons(jobs: Sequence[Job]) -> dict[int, str]:
     """Return why each of the escalated jobs was escalated."""
     opened = Escalation.objects.filter(job__in=[job.pk for job in jobs], resolved_at=None)
     return {

@@ -52,6 +52,14 @@ class Try:
     payloads: list[Payload]
 
 
+def beside_the_state(job: Job, *, at: datetime) -> list[str]:
+    """Return, in words, what keeps a job back whatever its state."""
+    words = ["paused"] if job.paused else []
+    if job.hold_until is not None and job.on_hold(at=at):
+        words.append(f"on hold until {stamp(job.hold_until)}")
+    return words
+
+
 def load_head(*, job: Job) -> dict[str, Any]:
     """Return what the head of the page shows: the part that is live."""
     now = clock.now()
@@ -61,6 +69,7 @@ def load_head(*, job: Job) -> dict[str, Any]:
         "job": job,
         "decided": decided,
         "as_of": now,
+        "beside": beside_the_state(job, at=now),
         "lease": lease,
         "lease_seconds_left": (lease.expires_at - now).total_seconds() if lease else None,
     }

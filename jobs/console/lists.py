@@ -16,7 +16,7 @@ from django.http import (
 )
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
 
@@ -98,6 +98,21 @@ class WaitsFilter(admin.SimpleListFilter):
         return queryset.filter(state__in=self.STAGES[str(self.value())][1])
 
 
+class HoldFilter(admin.SimpleListFilter):
+    """Jobs that somebody holds back. Served by job_hold_idx."""
+
+    title = "on hold"
+    parameter_name = "on_hold"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("yes", "on hold")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any] | None:
+        if self.value() != "yes":
+            return None
+        return queryset.filter(hold_until__gt=now_of(request))
+
+
 @admin.register(Job)
 class JobAdmin(OperatorAdmin):
     """Jobs, newest first."""
@@ -109,12 +124,12 @@ class JobAdmin(OperatorAdmin):
     list_display = (
         "what", "state_mark", "tries", "agent_name", "type_name", "risk", "state_age",
     )  # fmt: skip
-    list_filter = (WaitsFilter, "state", AgentFilter, "risk_tier", "paused", Since)
+    list_filter = (WaitsFilter, "state", AgentFilter, "risk_tier", "paused", HoldFilter, Since)
     list_select_related = ("agent", "job_type", "task")
     export_columns = (
         "task_id", "job_id", "state", "paused", "agent__name", "job_type__name", "risk_tier",
         "priority", "attempt", "max_attempts", "revision", "submitted_by", "created_at",
-        "state_since", "finished_at",
+        "state_since", "hold_until", "finished_at",
     )  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
@@ -127,9 +142,12 @@ class JobAdmin(OperatorAdmin):
 
     @admin.display(description="state")
     def state_mark(self, job: Job) -> SafeString:
-        paused = format_html(' <span class="mark">{}</span>', "paused") if job.paused else ""
+        beside = [(word,) for word in job_page.beside_the_state(job, at=self.now)]
         return format_html(
-            '<span class="mark state-{}">{}</span>{}', job.state, said(job.state), paused
+            '<span class="mark state-{}">{}</span>{}',
+            job.state,
+            said(job.state),
+            format_html_join("", ' <span class="mark">{}</span>', beside),
         )
 
     @admin.display(description="task")

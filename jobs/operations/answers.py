@@ -54,6 +54,7 @@ def job(record: JobRecord) -> dict[str, Any]:
         "error_message": (attempt.error_message or None) if attempt else None,
         "execution_digest": task.execution_digest,
         "available_at": instant(row.available_at),
+        "hold_until": instant(row.hold_until),
         "deadline_at": instant(row.deadline_at),
         "expires_if_not_started_at": instant(row.expires_if_not_started_at),
         "created_at": instant(row.created_at),

@@ -330,6 +330,7 @@ class JobOut(serializers.Serializer):
     error_message = serializers.CharField(allow_null=True)
     execution_digest = serializers.CharField()
     available_at = serializers.DateTimeField()
+    hold_until = serializers.DateTimeField(allow_null=True)
     deadline_at = serializers.DateTimeField(allow_null=True)
     expires_if_not_started_at = serializers.DateTimeField(allow_null=True)
     created_at = serializers.DateTimeField()

@@ -22,7 +22,7 @@ from governance.core.errors import (
     OutcomeUnknown,
     WrongOwner,
 )
-from jobs.models import Attempt, Lease
+from jobs.models import Attempt, Job, Lease
 from jobs.queries import instant
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.preconditions import approval_expired
@@ -49,18 +49,19 @@ CLAIM_LIMIT_MAX = 100
 # bounds the index scan, which `clock_timestamp` would not. The jobs are answered from the rows that
 # were locked: joined again, they would be read as they stood before the lock.
 CLAIMABLE = (
-    """WITH picked AS MATERIALIZED (
+    f"""WITH picked AS MATERIALIZED (
   SELECT n.* FROM (VALUES (3), (2), (1), (0)) AS r(priority)
    CROSS JOIN LATERAL (
          SELECT c.* FROM jobs_job c
           WHERE c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
-            AND c.priority = r.priority AND c.available_at <= statement_timestamp()
+            AND c.priority = r.priority
+            AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp()
             AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
             AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
                  OR c.expires_if_not_started_at > statement_timestamp())
             AND (%(types)s::text[] IS NULL
                  OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))
-          ORDER BY c.available_at, c.id
+          ORDER BY {Job.CLAIMABLE_AT.format("c")}, c.id
           LIMIT %(limit)s
             FOR NO KEY UPDATE SKIP LOCKED) n
    LIMIT %(limit)s)
@@ -68,7 +69,7 @@ CLAIMABLE = (
     + SELECT_JOBS
     + "FROM picked j"
     + JOIN_TASK
-    + " ORDER BY j.priority DESC, j.available_at, j.id"
+    + f" ORDER BY j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
 )
 # The same again, past what the first walk has met: in place of jobs that it had to put on hold.
 CLAIMABLE_BESIDE = CLAIMABLE.replace(
@@ -269,8 +270,11 @@ def _check_claimable(work: Work, locked: LockedJob) -> None:
         raise InvalidTransition(f"A job that is {job.state} cannot be claimed.", current=current)
     if job.paused:
         raise InvalidTransition("The job is paused.", current=current)
-    if job.available_at > work.now:
-        after = int((job.available_at - work.now).total_seconds()) + 1
+    if job.claimable_at > work.now:
+        after = int((job.claimable_at - work.now).total_seconds()) + 1
+        if job.on_hold(at=work.now):
+            current["hold_until"] = instant(job.hold_until)
+            raise InvalidTransition("The job is on hold.", current=current, after_seconds=after)
         raise InvalidTransition(
             "The job is not available yet.", current=current, after_seconds=after
         )

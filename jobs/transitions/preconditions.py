@@ -49,19 +49,19 @@ def approvable(job: Job, *, actor: str) -> DomainError | None:
     `SelfApproval` where it submitted the job, answers for its submitter, or asked for it to be
     tried again.
     """
-    if fault := _in_states(job, {State.HELD}):
+    if fault := in_states(job, {State.HELD}):
         return fault
     return SelfApproval() if asked_for(job, actor=actor) else None
 
 
 def rejectable(job: Job) -> DomainError | None:
     """Return why the job cannot be rejected."""
-    return _in_states(job, {State.HELD})
+    return in_states(job, {State.HELD})
 
 
 def withdrawable(job: Job) -> DomainError | None:
     """Return why there is no approval of the job to withdraw."""
-    if fault := _in_states(job, {State.QUEUED}):
+    if fault := in_states(job, {State.QUEUED}):
         return fault
     if not job.execution_approval_required:
         return InvalidTransition("The job has no approval to withdraw.")
@@ -72,12 +72,12 @@ def reviewable(job: Job, *, verdict: str) -> DomainError | None:
     """Return why the job cannot be judged so. :param verdict: of `Review.Verdict`."""
     if verdict == Review.Verdict.NEEDS_REWORK and (fault := _resolved(job)):
         return fault
-    return _in_states(job, {State.REVIEW_REQUIRED})
+    return in_states(job, {State.REVIEW_REQUIRED})
 
 
 def reworkable(job: Job) -> DomainError | None:
     """Return why the job cannot be sent back to be done again."""
-    return _resolved(job) or _in_states(job, REWORKABLE)
+    return _resolved(job) or in_states(job, REWORKABLE)
 
 
 def extendable(job: Job) -> DomainError | None:
@@ -89,7 +89,7 @@ def extendable(job: Job) -> DomainError | None:
             "A failed job is extended by sending it back: needs rework, with the extension.",
             current={"state": job.state},
         )
-    return _in_states(job, EXTENDABLE)
+    return in_states(job, EXTENDABLE)
 
 
 def resolvable(job: Job, *, resolution: str) -> DomainError | None:
@@ -99,7 +99,7 @@ def resolvable(job: Job, *, resolution: str) -> DomainError | None:
     """
     if resolution in RESUMING and (fault := _resolved(job)):
         return fault
-    return _in_states(job, {State.ESCALATED})
+    return in_states(job, {State.ESCALATED})
 
 
 def stoppable(job: Job) -> DomainError | None:
@@ -168,7 +168,8 @@ def need_revision(locked: LockedJob, expected: int | None) -> None:
         raise RevisionMismatch(current={"revision": locked.job.revision, "state": locked.job.state})
 
 
-def _in_states(job: Job, allowed: frozenset[str] | set[str]) -> DomainError | None:
+def in_states(job: Job, allowed: frozenset[str] | set[str]) -> DomainError | None:
+    """Return why a move that needs one of these states cannot be made."""
     if job.state in allowed:
         return None
     return InvalidTransition(

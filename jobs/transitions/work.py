@@ -36,6 +36,7 @@ MOVING = (
     "state",
     "paused",
     "available_at",
+    "hold_until",
     "attempt",
     "max_attempts",
     "fencing_token",
@@ -359,7 +360,7 @@ class Work:
         ready = {
             job.agent_id
             for job in self._jobs.values()
-            if job.state == State.QUEUED and not job.paused and job.available_at <= self.now
+            if job.state == State.QUEUED and not job.paused and job.claimable_at <= self.now
         }
         for agent_id in ready:
             transaction.on_commit(partial(wakeups.announce, agent_id), robust=True)

@@ -112,7 +112,7 @@ def paths(prefix: str) -> list[str]:
                      "?stage=waiting", "?stage=over", "?risk_tier__exact=medium",
                      "?risk_tier__exact=high", "?since=1h",
                      "?since=7d&state__exact=failed&agent=openclaw", f"?q={prefix}77",
-                     "?paused__exact=1", f"?older={middle}", f"?newer={middle}",
+                     "?paused__exact=1", "?on_hold=yes", f"?older={middle}", f"?newer={middle}",
                      f"?state__exact=stopped&older={middle}"],
         "jobs_attempt": ["", f"?q={prefix}123", f"?older={middle}", "?since=24h"],
         "jobs_execution": [""],
