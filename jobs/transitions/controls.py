@@ -1,13 +1,17 @@
-"""Stop, pause and resume: steering a job from outside, whoever works on it."""
+"""Stop, pause, resume, hold, release: steering a job from outside, whoever works on it."""
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import transaction
 
+from governance.core.errors import DomainError, FieldFault, InvalidArgument, InvalidTransition
+from governance.core.fields import INSTANT_MAX
 from governance.core.reasons import required
-from jobs.models import Attempt
+from jobs.models import Attempt, Job
 from jobs.transitions.decisions import locked_at
-from jobs.transitions.preconditions import pausable, resumable, stoppable
+from jobs.transitions.preconditions import in_states, pausable, resumable, stoppable
 from jobs.transitions.work import Outcome, State
 
 
@@ -69,3 +73,66 @@ def _flag(
     work.note(locked, action=f"job.{done}", actor=actor, reason=reason)
     work.save()
     return Outcome(done, locked)
+
+
+def holdable(job: Job) -> DomainError | None:
+    """Return why the job cannot be put on hold, nor its hold be given another end."""
+    return in_states(job, {State.QUEUED})
+
+
+def releasable(job: Job, *, at: datetime) -> DomainError | None:
+    """Return why the job cannot be released. :param at: its hold must be in force then."""
+    if fault := in_states(job, {State.QUEUED}):
+        return fault
+    return None if job.on_hold(at=at) else InvalidTransition("The job is not on hold.")
+
+
+@transaction.atomic
+def hold(
+    *,
+    task_id: str,
+    actor: str,
+    reason: str,
+    until: datetime,
+    expected_revision: int | None = None,
+) -> Outcome:
+    """Keep a queued job from being claimed until an instant; a hold in force gets another end.
+
+    Not to be confused with the state `held`, which waits for an approval. Source: contract
+    section 1.
+
+    :raises InvalidTransition: the job is not queued.
+    :raises InvalidArgument: `until` is not in the future, or later than instants go.
+    """
+    reason = required(reason)
+    work, locked = locked_at(task_id, expected_revision)
+    if fault := holdable(locked.job):
+        raise fault
+    if not work.now < until < INSTANT_MAX:
+        bounds = FieldFault("/until", f"after now, and before {INSTANT_MAX.year}")
+        raise InvalidArgument("A hold ends in the future.", errors=[bounds])
+    locked.job.hold_until = until
+    locked.job.revision += 1
+    details = {"hold_until": until.isoformat()}
+    work.note(locked, action="job.put_on_hold", actor=actor, reason=reason, details=details)
+    work.save()
+    return Outcome("put_on_hold", locked)
+
+
+@transaction.atomic
+def release(
+    *, task_id: str, actor: str, reason: str, expected_revision: int | None = None
+) -> Outcome:
+    """End the hold of a queued job: it may be claimed as if it had never been on hold.
+
+    :raises InvalidTransition: the job is not queued, or no hold of it is in force.
+    """
+    reason = required(reason)
+    work, locked = locked_at(task_id, expected_revision)
+    if fault := releasable(locked.job, at=work.now):
+        raise fault
+    locked.job.hold_until = None
+    locked.job.revision += 1
+    work.note(locked, action="job.released", actor=actor, reason=reason)
+    work.save()
+    return Outcome("released", locked)

@@ -8,12 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from governance.core.errors import DomainError
-from governance.core.fields import Choice, Span, Whole
+from governance.core.fields import Choice, Instant, Span, Whole
 from governance.core.permissions import APPROVER, OPERATOR, Permission
 from governance.core.verbs import Done, OneOf, Target, Verb, of_row
 from jobs import transitions
 from jobs.models import Job
-from jobs.transitions import Outcome, job_types, preconditions
+from jobs.transitions import Outcome, controls, job_types, preconditions
 
 APPROVE_EXECUTION = Permission(
     "approve_execution",
@@ -28,6 +28,7 @@ EXTEND_RETRIES = Permission(
 )
 RESOLVE_ESCALATION = Permission("resolve_escalation", "Can resolve an escalated job", (OPERATOR,))
 PAUSE_JOB = Permission("pause_job", "Can pause and resume a job", (OPERATOR,))
+HOLD_JOB = Permission("hold_job", "Can hold a job back until a time, and release it", (OPERATOR,))
 STOP_JOB = Permission("stop_job", "Can stop a job", (OPERATOR,))
 
 JOB = Target(Job, key="task_id")
@@ -43,6 +44,11 @@ def on_job(move: Callable[..., Outcome], **fixed: Any) -> Callable[..., Outcome]
         return move(task_id=key, **fixed, **request)
 
     return run
+
+
+def releasable(job: Job, /, *, actor: str, now: datetime) -> DomainError | None:
+    """Return why a job is not released; None where a hold of it is in force."""
+    return controls.releasable(job, at=now)
 
 
 def approvable(job: Job, /, *, actor: str, now: datetime) -> DomainError | None:
@@ -246,6 +252,31 @@ RESUME = Verb(
     command="resume_job",
     control="RESUME",
 )
+HOLD = Verb(
+    name="hold",
+    on=JOB,
+    label="Hold until",
+    permission=HOLD_JOB,
+    effect="Keeps each queued job from being claimed until then; it stays queued, and needs no "
+    "release. A job that is on hold already gets the new end.",
+    fields=(Instant(name="until", help="UTC, in the future."),),
+    run=on_job(controls.hold),
+    done=moved,
+    precondition=of_row(controls.holdable),
+    control="HOLD",
+)
+RELEASE = Verb(
+    name="release",
+    on=JOB,
+    label="Release",
+    permission=HOLD_JOB,
+    effect="Ends the hold of each job before its time: it may be claimed as if it had never been "
+    "on hold.",
+    run=on_job(controls.release),
+    done=moved,
+    precondition=releasable,
+    control="RELEASE",
+)
 STOP = Verb(
     name="stop",
     on=JOB,
@@ -273,5 +304,7 @@ VERBS: tuple[Verb[Any], ...] = (
     RESOLVE,
     PAUSE,
     RESUME,
+    HOLD,
+    RELEASE,
     STOP,
 )
