@@ -30,8 +30,8 @@ class IssuerAdapter(DefaultSocialAccountAdapter):
     def pre_social_login(self, request: HttpRequest, sociallogin: Any) -> None:
         if sociallogin.state.get("process") not in {None, "login"}:
             refuse(request, "Accounts are not tied to each other here.")
-        told = sociallogin.account.extra_data
-        token, info = told.get("id_token") or {}, told.get("userinfo") or {}
+        claims = sociallogin.account.extra_data
+        token, info = claims.get("id_token") or {}, claims.get("userinfo") or {}
         if token.get("sub") is None or token["sub"] != info.get("sub", token["sub"]):
             refuse(request, "The issuer did not say clearly who you are.")
         groups = ready_groups(token) or ready_groups(info)
@@ -49,8 +49,8 @@ class IssuerAdapter(DefaultSocialAccountAdapter):
 
     def save_user(self, request: HttpRequest, sociallogin: Any, form: Any = None) -> Any:
         user = super().save_user(request, sociallogin, form)
-        told = sociallogin.account.extra_data
-        place(user, ready_groups(told["id_token"]) or ready_groups(told.get("userinfo") or {}))
+        claims = sociallogin.account.extra_data
+        place(user, ready_groups(claims["id_token"]) or ready_groups(claims.get("userinfo") or {}))
         return user
 
     @staticmethod

@@ -100,15 +100,15 @@ class AgentAdmin(PlainPage):
 def freshness_words(watch: guard.Watch) -> SafeString:
     """Return how fresh an agent is, and how far it is from the next threshold."""
     if watch.age_seconds is None:
-        said = "never heard of"
+        words = "never heard of"
     elif watch.age_seconds < watch.stale_seconds:
         left = watch.stale_seconds - watch.age_seconds
-        said = f"{wording.duration(watch.age_seconds)} ago, stale in {wording.duration(left)}"
+        words = f"{wording.duration(watch.age_seconds)} ago, stale in {wording.duration(left)}"
     else:
         over = watch.age_seconds - watch.stale_seconds
-        said = f"{wording.duration(watch.age_seconds)} ago, stale for {wording.duration(over)}"
+        words = f"{wording.duration(watch.age_seconds)} ago, stale for {wording.duration(over)}"
     return format_html(
-        '<span class="mark state-{}">{}</span> {}', watch.freshness, watch.freshness, said
+        '<span class="mark state-{}">{}</span> {}', watch.freshness, watch.freshness, words
     )
 
 
@@ -258,9 +258,9 @@ class CredentialAdmin(PlainPage):
         if kind not in owners or not owners[kind].objects.filter(name=name).exists():
             raise Http404
 
-        def make(*, scopes: list[str], expires_days: int | None, **asked: Any) -> Any:
+        def make(*, scopes: list[str], expires_days: int | None, **terms: Any) -> Any:
             return credentials.create(
-                **{kind: name}, scopes=scopes or None, expires_days=expires_days, **asked
+                **{kind: name}, scopes=scopes or None, expires_days=expires_days, **terms
             )
 
         allowed = credentials.AGENT_SCOPES if kind == "agent" else credentials.SUBMITTER_SCOPES
@@ -274,8 +274,8 @@ class CredentialAdmin(PlainPage):
         if not Credential.objects.filter(prefix=prefix).exists():
             raise Http404
 
-        def make(**asked: Any) -> Any:
-            return credentials.rotate(prefix=prefix, **asked)
+        def make(**terms: Any) -> Any:
+            return credentials.rotate(prefix=prefix, **terms)
 
         return self._token(
             request, form=RotationForm, make=make, title=f"Rotate {prefix}", key=prefix

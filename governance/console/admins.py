@@ -119,7 +119,7 @@ class OperatorAdmin(VerbPages):
             query.pop(transient, None)
         context = {
             "title": str(self.opts.verbose_name_plural).capitalize(),
-            "makers": [
+            "making": [
                 {"verb": verb, "url": self._verb_url(verb, selections.NEW)}
                 for verb in runs.permitted(request.user, self.label, makes=True)
             ],

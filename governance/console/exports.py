@@ -80,8 +80,8 @@ def _cell(value: Any) -> str:
 
 def _jsonl(rows: Iterator[dict[str, Any]], columns: tuple[str, ...]) -> Iterator[str]:
     for row in rows:
-        said = {column: row[column] for column in columns}
-        yield json.dumps(said, ensure_ascii=False, default=_text) + "\n"
+        members = {column: row[column] for column in columns}
+        yield json.dumps(members, ensure_ascii=False, default=_text) + "\n"
 
 
 def _text(value: Any) -> str:

@@ -62,10 +62,10 @@ def _sorted() -> list[Verb[Any]]:
 
 def _row(verb: Verb[Any]) -> str:
     key = "" if verb.makes else f"`{verb.on.named}`"
-    asked = "; ".join(_field(field) for field in verb.fields)
+    fields = "; ".join(_field(field) for field in verb.fields)
     also = [f"(`{verb.command}`)"] if verb.command else []
     also += [f"control `{verb.control}`"] if verb.control else []
-    return f"| `{verb.address}` | {key} | {verb.effect} | {asked} | {', '.join(also)} |\n"
+    return f"| `{verb.address}` | {key} | {verb.effect} | {fields} | {', '.join(also)} |\n"
 
 
 def _field(field: Field) -> str:

@@ -139,15 +139,15 @@ class RoutePolicyAdmin(ChainedPage):
         return ", ".join(str(line.model) for line in lines) or "none: nothing is allowed"
 
     def dry_run_view(self, request: HttpRequest) -> HttpResponse:
-        """Which model would such a call get now, and of every other one why not?"""
+        """Show which model such a call would get now, and of every other one why not."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         form = DryRunForm(request.GET or None)
         answer = None
         if request.GET and form.is_valid():
-            asked = dict(form.cleaned_data)
-            words = [word.strip() for word in asked.pop("requirements").split(",")]
-            answer = ledger.dry_run(**asked, requirements=[word for word in words if word])
+            call = dict(form.cleaned_data)
+            words = [word.strip() for word in call.pop("requirements").split(",")]
+            answer = ledger.dry_run(**call, requirements=[word for word in words if word])
         context = {
             **self.admin_site.each_context(request),
             "title": "Which model would it get?",
@@ -302,8 +302,8 @@ class ReservationAdmin(OfJob):
     @admin.display(description="flags")
     def flags(self, row: Reservation) -> str:
         end = getattr(row, "resolution", None)
-        said = [("over-run", "overrun"), ("usage missing", "usage_missing")]
-        return ", ".join(word for word, name in said if end and getattr(end, name)) or "-"
+        flags = [("over-run", "overrun"), ("usage missing", "usage_missing")]
+        return ", ".join(word for word, name in flags if end and getattr(end, name)) or "-"
 
     @admin.display(description="cost basis")
     def basis(self, row: Reservation) -> str:

@@ -88,7 +88,7 @@ class OperatorSite(admin.AdminSite):
         return render_to_string(section.template, context, request)
 
     def live_view(self, request: HttpRequest, name: str) -> HttpResponse:
-        """One section again, for the page that is open. Never a redirect, never a new session."""
+        """Show one section again, on the page that is open. No redirect, no new session."""
         if not self.has_permission(request):
             return HttpResponse("Signed out.", status=401)
         section = registry.sections.get(name)
@@ -103,7 +103,7 @@ class OperatorSite(admin.AdminSite):
     # --- Inbox --------------------------------------------------------------------------------
 
     def inbox_view(self, request: HttpRequest) -> HttpResponse:
-        """What waits for a person, by kind, the oldest first."""
+        """Show what waits for a person, by kind, the oldest first."""
         kinds = registry.inbox_for(request)
         if not kinds:
             raise PermissionDenied
@@ -130,7 +130,7 @@ class OperatorSite(admin.AdminSite):
     # --- Runs ---------------------------------------------------------------------------------
 
     def run_view(self, request: HttpRequest, run_id: Any) -> HttpResponse:
-        """A run with the outcome of each row, for who sees runs or may do it."""
+        """Show a run with the outcome of each row, to who sees runs or may do it."""
         run = self._run(request, run_id, to_look=True)
         items = BulkItem.objects.filter(run=run).order_by("position")
         outcome = request.GET.get("outcome", "")
@@ -148,7 +148,7 @@ class OperatorSite(admin.AdminSite):
         return TemplateResponse(request, "console/run.html", context)
 
     def run_live_view(self, request: HttpRequest, run_id: Any) -> HttpResponse:
-        """How far the run is."""
+        """Show how far the run is."""
         if not self.has_permission(request):
             return HttpResponse("Signed out.", status=401)
         run = self._run(request, run_id, to_look=True)

@@ -43,7 +43,7 @@ def ago(at: datetime | None, now: datetime) -> SafeString | str:
     return format_html('<time datetime="{}" title="{}">{}</time>', at.isoformat(), stamp(at), text)
 
 
-def said(word: str) -> str:
+def as_words(word: str) -> str:
     """Return a word of the API as words: `over budget`."""
     return word.replace("_", " ")
 

@@ -18,7 +18,7 @@ register.filter("stamp", wording.stamp)
 register.filter("grouped", wording.number)
 register.filter("pretty", wording.pretty)
 register.filter("usd", wording.usd)
-register.filter("said", wording.said)
+register.filter("as_words", wording.as_words)
 
 
 @register.filter
@@ -38,7 +38,7 @@ def instant(at: datetime | None) -> SafeString | str:
 @register.filter
 def mark(state: str) -> SafeString:
     """`{{ job.state|mark }}`: a state as a badge; its colour only repeats the word."""
-    return format_html('<span class="mark state-{}">{}</span>', state, wording.said(state))
+    return format_html('<span class="mark state-{}">{}</span>', state, wording.as_words(state))
 
 
 @register.simple_tag

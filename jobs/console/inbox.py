@@ -34,7 +34,7 @@ LAST_APPROVAL = Subquery(
     Approval.objects.filter(job=OuterRef("pk"))
     .order_by("-id")
     .values(
-        said=JSONObject(
+        content=JSONObject(
             decision="decision", decided_by="decided_by", reason="reason", valid_until="valid_until"
         )
     )[:1]
@@ -77,8 +77,8 @@ def _kind(*, name: str, title: str, position: int, empty: str, permission: str) 
 def _note(job: Job) -> str:
     if last := getattr(job, "last_approval", None):
         return _approval_words(last)
-    asked = job.asked_again_by or job.submitted_by
-    return f"attempt {job.attempt} of {job.max_attempts}, asked by {asked}"
+    asker = job.asked_again_by or job.submitted_by
+    return f"attempt {job.attempt} of {job.max_attempts}, asked by {asker}"
 
 
 def _reasons(jobs: Sequence[Job]) -> dict[int, str]:
@@ -130,13 +130,13 @@ def unswept(limit: int) -> Iterator[Waiting]:
             "task_id", "pk"
         )
     )
-    for task_id, told in failed[:limit]:
+    for task_id, failure in failed[:limit]:
         url = reverse("admin:jobs_job_change", args=(pks[task_id],)) if task_id in pks else ""
         yield Waiting(
             title=task_id,
-            note=told["error"],
+            note=failure["error"],
             url=url,
-            since=datetime.fromisoformat(told["since"]),
+            since=datetime.fromisoformat(failure["since"]),
         )
     for chore in found.details.get("chores", []):
         yield Waiting(title=f"chore: {chore}", note="see its log", url="", since=found.at)

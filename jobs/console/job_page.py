@@ -202,5 +202,5 @@ def draw_life(edges: list[Edge], *, until: datetime) -> Any:
         words = f"{edge.after.replace('_', ' ')} for {duration(value)}, from {stamp(edge.at)}"
         spans.append(Span(edge.after, start, start + weight / total, words))
         start += weight / total
-    told = ", then ".join(span.state.replace("_", " ") for span in spans)
-    return lifeline(spans, label=f"The job's life: {told}")
+    states = ", then ".join(span.state.replace("_", " ") for span in spans)
+    return lifeline(spans, label=f"The job's life: {states}")

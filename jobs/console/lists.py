@@ -27,7 +27,7 @@ from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.payloads import shown
 from governance.console.registry import now_of
-from governance.console.wording import said
+from governance.console.wording import as_words
 from governance.core import permissions
 from governance.core.errors import SelfApproval
 from governance.core.permissions import APPROVER, OPERATOR, Permission
@@ -146,7 +146,7 @@ class JobAdmin(OperatorAdmin):
         return format_html(
             '<span class="mark state-{}">{}</span>{}',
             job.state,
-            said(job.state),
+            as_words(job.state),
             format_html_join("", ' <span class="mark">{}</span>', beside),
         )
 
@@ -206,7 +206,7 @@ class JobAdmin(OperatorAdmin):
         }
 
     def live_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
-        """The head of the job page again."""
+        """Show the head of the job page again."""
         if not self.admin_site.has_permission(request):
             return HttpResponse("Signed out.", status=401)
         job = self._whole(request, object_id)
@@ -216,14 +216,14 @@ class JobAdmin(OperatorAdmin):
         return response
 
     def task_view(self, request: HttpRequest, task_id: str) -> HttpResponse:
-        """A job by the task's id, for links from elsewhere."""
+        """Lead to a job by its task's id, for links from elsewhere."""
         pk = Job.objects.filter(task_id=task_id).values_list("pk", flat=True).first()
         if pk is None:
             raise Http404
         return HttpResponseRedirect(reverse("admin:jobs_job_change", args=(pk,)))
 
     def payload_view(self, request: HttpRequest, object_id: str, name: str) -> HttpResponse:
-        """One payload as a whole, redacted, as a download."""
+        """Send one payload as a whole, redacted, as a download."""
         if not request.user.has_perm(VIEW_PAYLOADS.name):
             raise PermissionDenied
         job = self._whole(request, object_id)
@@ -437,7 +437,7 @@ class UploadAdmin(OfJobs):
         return {"may_download": stored and request.user.has_perm(VIEW_PAYLOADS.name)}
 
     def download_view(self, request: HttpRequest, object_id: str) -> Any:
-        """The artifact's bytes, always as a download and never as a page of ours."""
+        """Send the artifact's bytes, always as a download and never as a page of ours."""
         if not (self.has_view_permission(request) and request.user.has_perm(VIEW_PAYLOADS.name)):
             raise PermissionDenied
         row = self.get_object(request, object_id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from governance.relay.models import StreamHold
 from jobs import transitions
 from jobs.models import Job, JobType, RetryExtension
 from jobs.operations import answers
+from jobs.transitions import controls
 from jobs.transitions.sweeping import end_if_due
 from jobs.verbs.job import PAUSE, STOP
 from tests.benchmarks.console import lists
@@ -267,6 +269,28 @@ def test_a_job_is_stopped(page_of: PageOf, make_job: Any) -> None:
     assert job.state == "stopped"
 
 
+def test_a_job_is_held_until_a_time_and_released(page_of: PageOf, make_job: Any) -> None:
+    job = make_job()
+    page = page_of("operator")
+
+    page.goto(job_url(page, job))
+    page.get_by_role("link", name="Hold until", exact=True).click()
+    page.get_by_label("Until").fill("2100-12-24T06:00")
+    page.get_by_label("Reason").fill("the prices fall then")
+    page.get_by_role("button", name="Hold until (1)").click()
+
+    head = page.locator("#job-head")
+    expect(head).to_contain_text("on hold until 2100-12-24 06:00:00Z")
+    job.refresh_from_db()
+    assert f"{job.hold_until:%Y-%m-%d %H:%M}" == "2100-12-24 06:00"
+    page.goto(f"{page.console_url}jobs/job/?on_hold=yes")  # type: ignore[attr-defined]
+    expect(page.locator("#result_list")).to_contain_text("on hold until 2100-12-24 06:00:00Z")
+
+    page.goto(job_url(page, job))
+    decide(page, "Release", "they have fallen")
+    expect(head).not_to_contain_text("on hold")
+
+
 def test_an_execution_in_doubt_is_reconciled_from_the_inbox(
     page_of: PageOf, make_job: Any, hermes: Any
 ) -> None:
@@ -441,6 +465,10 @@ def test_every_page_is_accessible_light_dark_and_narrow(
     held = make_job(execution_approval_required=True)
     active = make_job()
     claimed(active)
+    back = make_job(title="Wait for the prices to fall")
+    controls.hold(
+        task_id=back.task_id, until=clock.now() + timedelta(hours=9), actor="user:bo", reason="so"
+    )
     stream = parked(active)
     user = User.objects.create_superuser("root")
     frozen = selections.freeze(model="jobs.job", keys=[active.task_id], user_id=user.pk)
@@ -454,6 +482,9 @@ def test_every_page_is_accessible_light_dark_and_narrow(
         "jobs": "jobs/job/?state__exact=held",
         "job": f"jobs/job/{active.pk}/change/",
         "confirm": f"jobs/job/act/approve/?key={held.task_id}",
+        "hold": f"jobs/job/act/hold/?key={back.task_id}",
+        "on-hold": f"jobs/job/{back.pk}/change/",
+        "on-hold-list": "jobs/job/?on_hold=yes",
         "agents": "agents/agent/",
         "agent": f"agents/agent/{active.agent_id}/change/",
         "credential": "agents/credential/new/agent/hermes/",

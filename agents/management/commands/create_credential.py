@@ -35,13 +35,13 @@ class Command(ActingCommand):
             raise CommandError("Name an agent, or a submitter with --submitter.")
         if submitter:
             principals.register_submitter(name=submitter, owner=owner, actor=actor, reason=reason)
-        asked = options["scopes"]
+        scopes = options["scopes"]
         issued = credentials.create(
             agent=agent,
             submitter=submitter,
             actor=actor,
             reason=reason,
-            scopes=None if asked is None else [part.strip() for part in asked.split(",")],
+            scopes=None if scopes is None else [part.strip() for part in scopes.split(",")],
             expires_days=options["expires_days"],
             certificate_sha256=options["certificate_sha256"],
             note=options["note"],

@@ -56,16 +56,16 @@ class Command(ActingCommand):
     ) -> RuntimeSwitch:
         """Advance until the switch has ended; give it up when the time is over."""
         until = time.monotonic() + timeout_s
-        told = ""
+        printed = ""
         while switch.state == RuntimeSwitch.State.RUNNING:
             before = switch.step
             switch = switches.advance(switch_id=switch.pk, actor=actor)
             if switch.state != RuntimeSwitch.State.RUNNING or switch.step != before:
                 continue
             waiting = switches.waits_for(switch)
-            if waiting != told:
+            if waiting != printed:
                 self.stderr.write(f"waiting for {waiting}")
-                told = waiting
+                printed = waiting
             if time.monotonic() >= until:
                 error = f"Waited {timeout_s:.0f} s for {waiting}."
                 return switches.give_up(switch_id=switch.pk, actor=actor, error=error)

@@ -134,8 +134,8 @@ class Command(BaseCommand):
                 ended[what] = ended.get(what, 0) + count
             metrics.EXPIRIES.inc(report.ended.get(Attempt.Outcome.LEASE_EXPIRED, 0))
             if report.total:
-                told = ", ".join(f"{count} {what}" for what, count in report.ended.items())
-                self.stdout.write(f"ended: {told}")
+                counts = ", ".join(f"{count} {what}" for what, count in report.ended.items())
+                self.stdout.write(f"ended: {counts}")
             # A batch without either has met only rows that others hold.
             if report.found < limit or not (report.total or report.failed):
                 break
