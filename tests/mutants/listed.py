@@ -134,6 +134,27 @@ MUTANTS = (
     ),
     # --- claims and the barrier
     Mutant(
+        "hold of a job that is named",
+        CLAIMS,
+        "if job.claimable_at > work.now:",
+        "if False:",
+        ("tests/jobs/test_hold_until.py",),
+    ),
+    Mutant(
+        "hold of the next job",
+        CLAIMS,
+        """            AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp()\n""",
+        "",
+        ("tests/jobs/test_hold_until.py",),
+    ),
+    Mutant(
+        "end of a hold",
+        "jobs/transitions/controls.py",
+        "if not work.now < until < INSTANT_MAX:",
+        "if False:",
+        ("tests/jobs/test_hold_and_release.py",),
+    ),
+    Mutant(
         "lock of a claim",
         CLAIMS,
         "            FOR NO KEY UPDATE SKIP LOCKED) n",

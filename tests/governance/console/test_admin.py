@@ -6,6 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission, User
+from django.test import Client
 from django.urls import reverse
 
 from governance.console.models import BulkItem
@@ -150,3 +152,19 @@ def test_the_audit_trail_is_found_by_task_and_agent_and_exported(as_: Any, make_
     lines = b"".join(export.streaming_content).decode().splitlines()
     # Its own end comes after its last row.
     assert len(lines) == AuditEvent.objects.exclude(action="export.ended").count()
+
+
+def test_the_head_of_a_page_leads_to_what_its_reader_may_see(as_: Any) -> None:
+    reader = User.objects.create_user("auditor", is_staff=True)
+    reader.user_permissions.add(Permission.objects.get(codename="view_auditevent"))
+    client = Client()
+    client.force_login(reader)
+
+    def links(page: Any) -> list[tuple[str, str]]:
+        return [(link["name"], link["key"]) for link in page.context["primary_links"]]
+
+    index = reverse("admin:index")
+    assert links(as_("viewer").get(index)) == [
+        ("Overview", "o"), ("Inbox", "i"), ("Jobs", "j"), ("Agents", "a"), ("Audit", "u"),
+    ]  # fmt: skip
+    assert links(client.get(index)) == [("Overview", "o"), ("Audit", "u")]
