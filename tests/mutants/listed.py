@@ -299,8 +299,8 @@ MUTANTS = (
     Mutant(
         "complete over an unknown execution",
         OUTCOMES,
-        "        if locked.job.unresolved_executions:\n            raise OutcomeUnknown",
-        "        if False:\n            raise OutcomeUnknown",
+        "    if locked.job.unresolved_executions:\n        raise OutcomeUnknown",
+        "    if False:\n        raise OutcomeUnknown",
         ("tests/jobs/test_executions.py", "tests/jobs/test_outcomes.py"),
     ),
     Mutant(
@@ -321,7 +321,7 @@ MUTANTS = (
     Mutant(
         "digest of a repeated outcome",
         OUTCOMES,
-        "        if attempt.outcome_sha256 == sha:\n            return True",
+        "        if attempt.outcome_sha256 == sha256:\n            return True",
         "        if True:\n            return True",
         ("tests/jobs/test_outcomes.py",),
     ),
