@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import agents.transitions
+import jobs.executions
 import jobs.transitions
 from agents import entry
 from governance.core import idempotency
@@ -24,8 +25,8 @@ APPS = ("governance", "agents", "jobs")
 WORKER = "agents/worker/"
 DRAWERS = {"utils", "util", "helpers", "helper", "misc", "common", "constants", "base", "services"}
 CORE = re.compile(
-    r"(agents|jobs)/(models|queries|entry|guard|principals|backoff)\.py$|jobs/models/"
-    r"|(agents|jobs)/transitions/|governance/(core|money|evidence|relay(?!/sinks))/"
+    r"(agents|jobs)/(models|queries|entry|guard|principals|backoff)\.py$"
+    r"|jobs/(models|executions)/|(agents|jobs)/transitions/|governance/(core|money|evidence|relay(?!/sinks))/"
 )
 
 
@@ -73,7 +74,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def moves() -> Iterator[tuple[str, Callable[..., object]]]:
-    for package in (jobs.transitions, agents.transitions):
+    for package in (jobs.transitions, jobs.executions, agents.transitions):
         for path in sorted(Path(package.__path__[0]).glob("*.py")):
             module = __import__(f"{package.__name__}.{path.stem}", fromlist=["*"])
             for name, found in vars(module).items():
@@ -105,7 +106,7 @@ def test_the_state_of_a_job_is_written_in_one_place() -> None:
                 for target in flat
                 if isinstance(target, ast.Attribute)
                 and target.attr == "state"
-                and ast.unparse(target.value) in {"self", "job", "held.job"}
+                and ast.unparse(target.value) in {"self", "job", "locked.job"}
             ]
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 sql = re.search(r"UPDATE jobs_job\b[^;]*?SET[^;]*?\bstate =", node.value)

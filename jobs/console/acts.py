@@ -10,7 +10,7 @@ from django import forms
 from agents.models import Agent
 from governance.console.acts import TRISTATE, YES_OR_NO, Act, add_act, meant
 from governance.console.wording import stamp
-from jobs import transitions
+from jobs import executions, transitions
 from jobs.models import Execution, Job, LiveAuthorization
 from jobs.transitions import claims, job_types, preconditions
 
@@ -194,7 +194,7 @@ def _reconcile(
     usage = None
     if input_tokens is not None and output_tokens is not None:
         usage = {"input_tokens": input_tokens, "output_tokens": output_tokens}
-    outcome = transitions.reconcile(
+    outcome = executions.reconcile(
         external_request_id=key,
         actor=actor,
         verdict=verdict,

@@ -4,8 +4,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from agents.management.acting import ActingCommand
+from jobs.executions import reconcile
 from jobs.models import Reconciliation
-from jobs.transitions.executions import reconcile
 
 
 class Command(ActingCommand):
