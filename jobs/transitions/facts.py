@@ -86,12 +86,11 @@ def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) 
     """
     _check(stated)
     principal = entry.principal.text
-    key = f"{principal}|{stated.fact_id}"
-    sql.pipeline(sql.Statement(LOCK_FACT, (LOCK_CLASS, key)))
+    identity = sql.Statement(LOCK_FACT, (LOCK_CLASS, f"{principal}|{stated.fact_id}"))
     if subject is None:
-        caller, _ = enter(entry)
+        caller, _ = enter(entry, also=[identity])
         return _known(principal, stated) or _state_of_agent(caller.agent_id, principal, stated)
-    work = lock([subject.task_id], entry=entry, numbers=[subject.attempt])
+    work = lock([subject.task_id], entry=entry, numbers=[subject.attempt], first=[identity])
     locked = work.get(subject.task_id)
     return _known(principal, stated) or _state_of_job(work, locked, principal, stated, subject)
 

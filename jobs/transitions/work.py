@@ -370,6 +370,7 @@ def lock(
     *,
     entry: Entry | None = None,
     numbers: Sequence[int | None] | None = None,
+    first: Sequence[sql.Statement] = (),
     make_session: bool = False,
     if_free: bool = False,
 ) -> Work:
@@ -377,18 +378,19 @@ def lock(
 
     :param entry: the worker that calls; it is admitted before anything is locked.
     :param numbers: the attempts that the request names, beside the running or last ones.
+    :param first: what is locked between the caller's agent and the jobs.
     :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
     """
-    locks = [sql.any_of(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
+    statements = [*first, sql.any_of(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
     if if_free:
-        locks.append(sql.any_of(LOCK_LEASES, task_ids))
-    standing = read_context(task_ids, numbers)
+        statements.append(sql.any_of(LOCK_LEASES, task_ids))
+    statements.append(read_context(task_ids, numbers))
     caller = None
     if entry is not None:
-        caller, rows = enter(entry, also=(*locks, standing), make_session=make_session)
+        caller, rows = enter(entry, also=statements, make_session=make_session)
     else:
-        rows = sql.pipeline(*locks, standing)
-    jobs, *_, around = rows
+        rows = sql.pipeline(*statements)
+    jobs, around = rows[len(first)], rows[-1]
     work = Work(around[0]["now"] if around else clock.now(), caller)
     for row in jobs:
         locked = from_row(row)
