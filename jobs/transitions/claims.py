@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from agents.entry import Caller, Entry, enter
+from agents.models import RISK_TIERS, RiskTier
 from governance.core import sql
 from governance.core.clock import READ_CLOCK
 from governance.core.errors import (
@@ -20,6 +21,7 @@ from governance.core.errors import (
     LeaseHeldByAnother,
     MaintenanceInhibited,
     OutcomeUnknown,
+    RiskNotAllowed,
     WrongOwner,
 )
 from jobs.models import Attempt, Lease
@@ -43,13 +45,16 @@ LEASE_SECONDS_MIN = 60
 LEASE_SECONDS_MAX = 3600
 CLAIM_LIMIT_MAX = 100
 
+#: The place of a risk tier among all, in SQL.
+RANK = f"array_position(ARRAY{list(RISK_TIERS)}, {{}}::text)"
+
 # Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
 # job_claim_idx once per priority, from the highest, and stops at the limit; only what was picked is
 # sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
 # bounds the index scan, which `clock_timestamp` would not. The jobs are answered from the rows that
 # were locked: joined again, they would be read as they stood before the lock.
 CLAIMABLE = (
-    """WITH picked AS MATERIALIZED (
+    f"""WITH picked AS MATERIALIZED (
   SELECT n.* FROM (VALUES (3), (2), (1), (0)) AS r(priority)
    CROSS JOIN LATERAL (
          SELECT c.* FROM jobs_job c
@@ -58,6 +63,8 @@ CLAIMABLE = (
             AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
             AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
                  OR c.expires_if_not_started_at > statement_timestamp())
+            AND {RANK.format("c.risk_tier")} <= (SELECT {RANK.format("a.max_risk_tier")}
+                  FROM agents_agent a WHERE a.id = %(agent_id)s)
             AND (%(types)s::text[] IS NULL
                  OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))
           ORDER BY c.available_at, c.id
@@ -132,7 +139,8 @@ def claim(
     :param lease_seconds: 60 to 3600; default from the job type.
     :param runtime: pinned for the attempt; default from the session, then the job type.
     :raises WrongOwner, NotFound, OutcomeUnknown, LeaseHeldByAnother, InvalidTransition,
-        AttemptsExhausted, MaintenanceInhibited, AdmissionClosed, AdmissionDraining: not now.
+        AttemptsExhausted, MaintenanceInhibited, AdmissionClosed, AdmissionDraining,
+        RiskNotAllowed: not now, or not to this agent.
     """
     if owner and owner != entry.principal.name:
         raise WrongOwner("owner must be the agent of the credential.")
@@ -146,6 +154,7 @@ def claim(
         return _already_running(work, locked, caller, runtime)
     _check_claimable(work, locked)
     check_admission(caller)
+    _check_risk(locked, caller)
     if approval_expired(locked.job, at=work.now):
         end_approval(work, locked, actor=caller.actor, reason=EXPIRED_BEFORE_CLAIM)
         work.save()
@@ -168,7 +177,8 @@ def claim_next(
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
-    Returns an empty list when there is nothing to do. Jobs whose approval has expired are put
+    Returns an empty list when there is nothing to do. Jobs above the agent's highest risk tier are
+    passed over. Jobs whose approval has expired are put
     back on hold on the way, and others are looked for in their place.
 
     :param limit: 1 to 100.
@@ -234,6 +244,16 @@ def check_admission(caller: Caller) -> None:
         raise AdmissionClosed(current=current)
     if caller.admission == "draining":
         raise AdmissionDraining(current=current)
+
+
+def _check_risk(locked: LockedJob, caller: Caller) -> None:
+    """Refuse a job above the agent's highest tier, which was lowered since the job came in.
+
+    :raises RiskNotAllowed: with both tiers.
+    """
+    tier = locked.job.risk_tier
+    if not RiskTier(caller.max_risk_tier).allows(tier):
+        raise RiskNotAllowed(current={"risk_tier": tier, "max_risk_tier": caller.max_risk_tier})
 
 
 def _already_running(

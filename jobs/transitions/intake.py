@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from referencing.exceptions import Unresolvable
 from uuid_utils.compat import uuid7
 
-from agents.models import RISK_TIERS
+from agents.models import RiskTier
 from agents.principals import Principal
 from governance.core import sql
 from governance.core.clock import READ_CLOCK
@@ -221,9 +221,9 @@ def _faults(envelope: dict[str, Any], row: sql.Row | None, read: _Read) -> list[
     if not agent["enabled"]:
         fault("/task_type", "The agent of this type is disabled.")
     tier = envelope["risk_tier"]
-    if RISK_TIERS.index(tier) > RISK_TIERS.index(agent["max_risk_tier"]):
+    if not RiskTier(agent["max_risk_tier"]).allows(tier):
         fault("/risk_tier", f"The agent is allowed {agent['max_risk_tier']} at most.")
-    if tier == "high":
+    if tier == RiskTier.HIGH:
         for name in ("review_required", "execution_approval_required"):
             if not envelope.get(name):
                 fault(f"/{name}", "A task of high risk needs it.")

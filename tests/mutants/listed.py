@@ -179,6 +179,20 @@ MUTANTS = (
         ("tests/jobs/test_claims.py",),
     ),
     Mutant(
+        "highest risk of the agent",
+        CLAIMS,
+        "if not RiskTier(caller.max_risk_tier).allows(tier):",
+        "if False:",
+        ("tests/jobs/test_claims.py", "tests/races/test_admission.py"),
+    ),
+    Mutant(
+        "highest risk in a claim of the next",
+        CLAIMS,
+        '<= (SELECT {RANK.format("a.max_risk_tier")}\n',
+        '<= (SELECT 3 + 0 * {RANK.format("a.max_risk_tier")}\n',
+        ("tests/jobs/test_claims.py",),
+    ),
+    Mutant(
         "end of the approval",
         PRECONDITIONS,
         "return job.execution_approval_required and (until is None or until <= at)",
