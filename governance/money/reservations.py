@@ -70,7 +70,7 @@ READ_OPEN = (
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """How a reservation ends.
+    """The end of a reservation.
 
     :param ended_as: `settled`: the call was made; it costs its usage, or the estimate where there
         is none, and more than was held is recorded in full and flagged. `failed`: the provider
@@ -115,7 +115,7 @@ class End:
 
     @property
     def content_sha256(self) -> str:
-        """The digest of all that must be equal when the end is repeated."""
+        """Return the digest of all that must be equal when the end is repeated."""
         content = {
             "end": str(self.ended_as),
             "usage": self.usage and asdict(self.usage),
@@ -164,7 +164,7 @@ def resolve(*, end: End, actor: str) -> Resolved:
 
 @transaction.atomic
 def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainError]:
-    """End a set of reservations and return, in the asked order, what became of each."""
+    """End a set of reservations and return, in their order, what became of each."""
     ids = [end.reservation_id for end in ends]
     _, rows, resolutions, [clock] = sql.pipeline(
         sql.Statement(LOCK_RESERVATIONS, (ids,)),

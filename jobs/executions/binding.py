@@ -1,4 +1,4 @@
-"""What every governed call names, and what it is judged by before anything else."""
+"""Bindings: the attempt that a governed call names, locked and judged before anything else."""
 
 from __future__ import annotations
 

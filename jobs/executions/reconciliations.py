@@ -1,4 +1,4 @@
-"""Reconciliations: what a person found out about an execution whose outcome was unknown."""
+"""Reconciliations: a person's findings about executions whose outcome was unknown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Verdict = Reconciliation.Verdict
 
 @dataclass(frozen=True)
 class Finding:
-    """What a person found out, who it is, and how it is known."""
+    """A person's verdict on an execution, with the result and the usage that were found."""
 
     verdict: str
     actor: str

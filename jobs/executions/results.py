@@ -45,7 +45,7 @@ class ResultOutcome:
 
 @dataclass(frozen=True)
 class Report:
-    """What a worker says of an execution."""
+    """A worker's report on an execution."""
 
     outcome: str
     result_sha256: str
@@ -56,7 +56,7 @@ class Report:
 
     @property
     def content_sha256(self) -> str:
-        """The digest of all that must be equal when the report is repeated."""
+        """Return the digest of all that must be equal when the report is repeated."""
         return digest(**vars(self))
 
     def end_of(self, reservation_id: UUID) -> End:
@@ -188,13 +188,13 @@ def _keep_evidence(
     work: Work, locked: LockedJob, execution: Execution, report: Report
 ) -> ResultOutcome:
     """Keep what a worker says whose attempt has ended. Nothing else changes."""
-    sha256, said = report.content_sha256, work.worker.actor
+    sha256, worker = report.content_sha256, work.worker.actor
     if ExecutionEvidence.objects.filter(execution=execution, content_sha256=sha256).exists():
         return ResultOutcome("already_recorded", execution, work.now, as_evidence=True)
     work.add(
         ExecutionEvidence(
             execution=execution,
-            given_by=said,
+            given_by=worker,
             given_at=work.now,
             attempt=execution.attempt,
             fencing_token=execution.fencing_token,
@@ -206,7 +206,7 @@ def _keep_evidence(
     work.note(
         locked,
         action="execution.evidence_kept",
-        actor=said,
+        actor=worker,
         details={
             "external_request_id": execution.external_request_id,
             "outcome": report.outcome,

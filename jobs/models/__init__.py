@@ -1,4 +1,4 @@
-"""What is to be done: job types, jobs and their attempts, and every human decision on them.
+"""The work: job types, jobs and their attempts, and every human decision on them.
 
 The hot rows are narrow and apart: `Job` (state) beside `Task` (payload, never changed), `Lease`
 (written at every heartbeat, exists only while a job is active) beside `Attempt` (history).

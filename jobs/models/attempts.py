@@ -14,8 +14,7 @@ from jobs.models.jobs import Job
 class Attempt(models.Model):
     """One official try of a job. Every claim makes one, and none is ever taken back.
 
-    `outcome_sha256` is the digest of the request that ended it, by which a repeated request is
-    told from another one.
+    `outcome_sha256` is the digest of the request that ended it: a repeated request has the same.
     """
 
     class Outcome(models.TextChoices):

@@ -1,4 +1,4 @@
-"""What people decide about jobs: rows that are written once."""
+"""Decisions of people about jobs: rows that are written once."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ class Execution(models.Model):
 
 
 class ExecutionEvidence(models.Model):
-    """What somebody said about an execution that was no longer theirs to decide. Append-only."""
+    """A report on an execution that was no longer its writer's to decide. Append-only."""
 
     execution = models.ForeignKey(Execution, models.PROTECT, related_name="evidence")
     given_by = models.CharField(max_length=160)

@@ -1,4 +1,4 @@
-"""Jobs: the state of each on a hot row, and beside it what was asked for, which never changes."""
+"""Jobs: the state of each on a hot row, and beside it its payload, which never changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobs.models.types import JobType
 
 
 class JobState(models.TextChoices):
-    """Where a job is in its life; contract section 1."""
+    """The states of a job; contract section 1."""
 
     HELD = "held"
     QUEUED = "queued"
@@ -229,7 +229,7 @@ class Job(ChainHead):
 
 
 class Task(models.Model):
-    """What the submitter asked for: the payload of a job, never changed."""
+    """The payload of a job, as its submitter gave it. Never changed."""
 
     job = models.OneToOneField(Job, models.PROTECT, primary_key=True, related_name="task")
     source = models.CharField(max_length=60)

@@ -1,4 +1,4 @@
-"""What workers learn: notes on jobs, and the patterns that recur in them."""
+"""Reflections, which are workers' notes on jobs, and skills: the patterns that recur in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kinds of task, and where tasks come from."""
+"""Job types, and the sources that tasks come from."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class JobType(ChainHead):
 
 
 class Source(ChainHead):
-    """Where tasks come from; a submitter names one at intake. Never deleted, but disabled."""
+    """An origin of tasks; a submitter names one at intake. Never deleted, but disabled."""
 
     name = models.SlugField(max_length=60, unique=True)
     enabled = models.BooleanField(default=True)

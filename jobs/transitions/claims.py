@@ -77,10 +77,10 @@ CLAIMABLE = (
     + JOIN_TASK
     + " ORDER BY j.priority DESC, j.available_at, j.id"
 )
-# The same again, past what the first walk has met: in place of jobs that it had to put on hold.
+# The same again, past the jobs of the first walk: in place of those that it had to put on hold.
 CLAIMABLE_BESIDE = CLAIMABLE.replace(
     "AND NOT c.paused",
-    "AND NOT c.paused AND c.id <> ALL(%(met)s::bigint[])"
+    "AND NOT c.paused AND c.id <> ALL(%(walked)s::bigint[])"
     " AND (NOT c.execution_approval_required OR c.approval_valid_until > statement_timestamp())",
     1,
 )
@@ -95,7 +95,7 @@ READ_REWORK = (
 
 @dataclass(frozen=True)
 class Rework:
-    """What a reviewer wants changed, and of which attempt."""
+    """A reviewer's wish: the reason, and the attempt that it is about."""
 
     reason: str
     attempt: int
@@ -103,7 +103,7 @@ class Rework:
 
 @dataclass(frozen=True)
 class LeaseGrant:
-    """What a claim gives its worker: the attempt, its lease, and what the one before left."""
+    """A claim's gift to its worker: the attempt, its lease, and what the one before left."""
 
     attempt: Attempt
     lease: Lease
@@ -115,7 +115,7 @@ class LeaseGrant:
 
 @dataclass(frozen=True)
 class ClaimOutcome(Outcome):
-    """What became of a claim. `grant` is None where its worker gets none, or not again."""
+    """The outcome of a claim. `grant` is None where its worker gets none, or not again."""
 
     grant: LeaseGrant | None = None
 
@@ -184,27 +184,27 @@ def claim_next(
     :param limit: 1 to 100.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
     """
-    asked = {
+    wanted = {
         "agent_id": entry.principal.id,
         "types": task_types or None,
         "limit": min(limit, CLAIM_LIMIT_MAX),
     }
     caller, [rows, [clock]] = enter(
         entry,
-        also=(sql.Statement(CLAIMABLE, asked), sql.Statement(READ_CLOCK)),
+        also=(sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)),
         make_session=True,
     )
     check_admission(caller)
     work = Work(clock["now"], caller)
-    granted = _meet(work, rows)
+    granted = _grantable(work, rows)
     if missing := len(rows) - len(granted):
-        met = [locked.job.pk for locked in work.locked.values()]
-        beside = asked | {"limit": missing, "met": met}
+        walked = [locked.job.pk for locked in work.locked.values()]
+        beside = wanted | {"limit": missing, "walked": walked}
         [rows, [clock]] = sql.pipeline(
             sql.Statement(CLAIMABLE_BESIDE, beside), sql.Statement(READ_CLOCK)
         )
         work.now = clock["now"]
-        granted += _meet(work, rows)
+        granted += _grantable(work, rows)
     _read_attempts([locked for locked in granted if locked.job.attempt])
     for locked in granted:
         _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime, key=key)
@@ -213,7 +213,7 @@ def claim_next(
     return [ClaimOutcome("claimed", locked, _granted(work, locked, reworks)) for locked in granted]
 
 
-def _meet(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
+def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
     """Return the jobs of the rows that may be granted; put those without an approval on hold."""
     fit = []
     for row in rows:
@@ -301,7 +301,7 @@ def _check_claimable(work: Work, locked: LockedJob) -> None:
 
 
 def _over(work: Work, locked: LockedJob) -> bool:
-    """Whether the sweeper will end the job: nobody starts one that should be over."""
+    """Return whether the sweeper will end the job: nobody starts one that should be over."""
     job = locked.job
     ends = [job.deadline_at] if job.attempt else [job.deadline_at, job.expires_if_not_started_at]
     return any(end is not None and end <= work.now for end in ends)

@@ -43,8 +43,8 @@ class Stated:
     data: dict[str, Any]
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What an audit event says of it: never the data."""
+    def audited(self) -> dict[str, Any]:
+        """Return what an audit event keeps of the fact: never the data."""
         return {
             "fact_id": self.fact_id,
             "type": self.type,
@@ -130,9 +130,9 @@ def _state_of_job(
         check_token(work, locked, subject.attempt, subject.fencing_token)
     fact = _fact(principal, stated, stream=job.audit_subject, at=work.now)
     fact.relayed = current
-    details = stated.told | {"attempt": subject.attempt}
+    details = stated.audited | {"attempt": subject.attempt}
     action = "fact.stated" if current else "fact.kept"
-    work.tell(locked, fact, action=action, actor=principal, details=details)
+    work.relay(locked, fact, action=action, actor=principal, details=details)
     work.save()
     return Receipt.of(fact)
 
@@ -147,7 +147,7 @@ def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> Receipt:
         action="fact.stated",
         actor=principal,
         at=fact.recorded_at,
-        details=stated.told,
+        details=stated.audited,
     )
     return Receipt.of(fact)
 

@@ -63,7 +63,7 @@ CONTENT = (
 
 @dataclass
 class _Read:
-    """What one intake looked up."""
+    """The rows that one intake has looked up."""
 
     now: datetime
     types: dict[str, sql.Row]
@@ -144,20 +144,20 @@ def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read)
     faults = _faults(envelope, row, read)
     if faults or row is None:
         raise InvalidArgument("The task breaks the rules of intake.", errors=faults)
-    kind = sql.build(JobType, row, "y")
+    job_type = sql.build(JobType, row, "y")
     owner = envelope.get("preferred_owner") or row["owner"]
-    agent_id = read.agents[owner]["id"] if owner in read.agents else kind.agent_id
+    agent_id = read.agents[owner]["id"] if owner in read.agents else job_type.agent_id
     approval = bool(envelope.get("execution_approval_required"))
     job = Job(
         job_id=uuid7(),
         task_id=envelope["task_id"],
         agent_id=agent_id,
-        job_type_id=kind.pk,
+        job_type_id=job_type.pk,
         risk_tier=envelope["risk_tier"],
         priority=Priority[envelope["priority"].upper()],
         state=State.HELD if approval else State.QUEUED,
         available_at=max(envelope.get("available_at") or read.now, read.now),
-        max_attempts=envelope.get("max_attempts") or kind.max_attempts,
+        max_attempts=envelope.get("max_attempts") or job_type.max_attempts,
         review_required=bool(envelope.get("review_required")),
         execution_approval_required=approval,
         submitted_by=principal.text,
@@ -172,7 +172,7 @@ def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read)
         "task_id": job.task_id,
         "job_id": str(job.job_id),
         "agent": owner,
-        "task_type": kind.name,
+        "task_type": job_type.name,
         "risk_tier": job.risk_tier,
         "title": envelope["title"],
         "goal": envelope["goal"],
@@ -197,7 +197,7 @@ def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read)
         envelope=signed,
         execution_digest=execution_digest(payload_of(signed)),
     )
-    return LockedJob(job=job, task=task, owner=owner, job_type=kind.name, type=kind)
+    return LockedJob(job=job, task=task, owner=owner, job_type=job_type.name, type=job_type)
 
 
 def _faults(envelope: dict[str, Any], row: sql.Row | None, read: _Read) -> list[FieldFault]:

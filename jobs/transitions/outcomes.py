@@ -1,4 +1,4 @@
-"""How an attempt ends by the worker's own word: complete, fail, escalate."""
+"""Ends of an attempt by its worker's own word: complete, fail, escalate."""
 
 from __future__ import annotations
 

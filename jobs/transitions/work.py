@@ -1,4 +1,4 @@
-"""What one transaction holds and will write: jobs locked together, rows saved together.
+"""The work of one transaction: jobs that it locked together, and rows that it will save together.
 
 Every move is made of the same steps: lock a set of jobs in key order, read what stands around
 them in the statements after the lock, judge each in Python, and save all rows in one round trip.
@@ -111,7 +111,7 @@ HOT = frozenset({Attempt, Lease})
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a move has done, in a word, and the job as the move leaves it."""
+    """The outcome of a move in a word, and the job as the move leaves it."""
 
     outcome: str
     record: JobRecord
@@ -163,7 +163,7 @@ class Work:
 
     @property
     def worker(self) -> Caller:
-        """The caller of a worker's write, which was admitted before anything was locked."""
+        """Return the caller of a worker's write, who was admitted before anything was locked."""
         assert self.caller is not None
         return self.caller
 
@@ -210,7 +210,7 @@ class Work:
         Returns the fact's id.
         """
         job = locked.job
-        told = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
+        content = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
         # A job that has just come into being was nothing before.
         was = job.state if before is None else before
         event = audit.chain(
@@ -222,7 +222,7 @@ class Work:
             reason=reason,
             before={"state": was} if was else None,
             after={"state": job.state, "paused": job.paused},
-            details=told,
+            details=content,
         )
         job.fact_sequence += 1
         data = {
@@ -231,21 +231,21 @@ class Work:
             "owner": locked.owner,
             "state": job.state,
             "fencing_token": job.fencing_token,
-            **told,
+            **content,
         }
         self._events.append(event)
-        told_outside = outbox.fact(
+        fact = outbox.fact(
             stream=job.audit_subject,
             sequence=job.fact_sequence,
             kind=action,
             at=self.now,
             data=data,
         )
-        self._facts.append(told_outside)
+        self._facts.append(fact)
         self.touch(locked)
-        return told_outside.fact_id
+        return fact.fact_id
 
-    def tell(
+    def relay(
         self, locked: LockedJob, fact: Fact, *, action: str, actor: str, details: dict[str, Any]
     ) -> None:
         """Save a fact that somebody else states about the job, with the event that records it."""
