@@ -114,6 +114,7 @@ class Caller:
     dispatcher_epoch: UUID
     admission: str
     admission_generation: int
+    max_risk_tier: str
     inhibit: dict[str, Any] | None
     now: datetime
 
@@ -215,6 +216,7 @@ def _caller(entry: Entry, row: sql.Row) -> Caller:
         dispatcher_epoch=row["dispatcher_epoch"],
         admission=row["admission"],
         admission_generation=row["admission_generation"],
+        max_risk_tier=row["max_risk_tier"],
         inhibit=inhibit,
         now=row["now"],
     )

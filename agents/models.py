@@ -12,20 +12,24 @@ from django.db.models import F, Q
 
 from governance.core.models import ChainHead
 
-RISK_TIERS = ("low", "medium", "high")
 #: How an operator names a runtime.
 RUNTIME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,39}")
 RUNTIME_FAULT = "1 to 40 of letters, digits and ._:-"
 
 
 class RiskTier(models.TextChoices):
+    """How much harm a task can do, from the least."""
+
     LOW = "low"
     MEDIUM = "medium"
     HIGH = "high"
 
-    @property
-    def rank(self) -> int:
-        return RISK_TIERS.index(self.value)
+    def allows(self, tier: str) -> bool:
+        """Return whether an agent whose highest tier is this one may work at `tier`."""
+        return RISK_TIERS.index(tier) <= RISK_TIERS.index(self.value)
+
+
+RISK_TIERS = tuple(RiskTier.values)
 
 
 class Fleet(ChainHead):

@@ -31,7 +31,7 @@ class JobRecord:
 
     @property
     def last_attempt(self) -> Attempt | None:
-        """The running attempt, or the last one that ended."""
+        """Return the running attempt, or the last one that ended."""
         return self.attempts.get(self.job.attempt)
 
 

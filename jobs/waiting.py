@@ -10,7 +10,7 @@ from typing import Any
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from governance.core import sql
-from jobs.models import Execution, Job, Reconciliation
+from jobs.models import WAITING_STATES, Execution, Job, Reconciliation
 
 #: A queue is counted no further than this; how old its oldest job is, is exact nevertheless.
 DEPTH_MAX = 2000
@@ -54,9 +54,7 @@ SELECT a.id, a.name, q.depth, q.tiers, o.oldest_at, l.leases, l.expired, clock_t
 
 # Locks: none. Index: job_by_state_idx, at most `limit` entries of each state.
 COUNT_WAITING = """
-SELECT s.state, w.waiting
-  FROM (VALUES ('held'), ('review_required'), ('needs_rework'), ('in_doubt'), ('escalated'))
-       AS s (state)
+SELECT s.state, w.waiting FROM unnest(%(states)s::text[]) AS s (state)
  CROSS JOIN LATERAL (
        SELECT count(*)::int AS waiting FROM (
            SELECT 1 FROM jobs_job j WHERE j.state = s.state LIMIT %(limit)s) AS capped) AS w
@@ -125,7 +123,11 @@ def count_waiting(*, up_to: int) -> dict[str, int]:
 
     `unswept` is what the sweeper failed at in its last round; absent before its first.
     """
-    [rows] = sql.pipeline(sql.Statement(COUNT_WAITING, {"limit": up_to, "sweeper": SWEEPER}))
+    [rows] = sql.pipeline(
+        sql.Statement(
+            COUNT_WAITING, {"states": list(WAITING_STATES), "limit": up_to, "sweeper": SWEEPER}
+        )
+    )
     return {row["state"]: row["waiting"] for row in rows}
 
 

@@ -90,6 +90,11 @@ def reserved(**over: Any) -> ledger.Routed:
     return routed
 
 
+def resolve(ended_as: str, *, actor: str, **end: Any) -> ledger.Resolved:
+    """End a reservation: `resolve("settled", reservation_id=..., usage=..., actor=...)`."""
+    return ledger.resolve(end=ledger.End(ended_as=ended_as, **end), actor=actor)
+
+
 @contextmanager
 def beside(function: Callable[..., Any], *args: Any, **named: Any) -> Iterator[Future[Any]]:
     """Run a function on a connection of its own beside the block, which it does not outlive."""

@@ -1,4 +1,4 @@
-"""Every refusal that the service can answer with: ten codes, their reasons, one class each.
+"""Every refusal that the service can answer with: their codes and reasons, one class each.
 
 The codes, statuses and retry rules are the published interface: none is renamed or reused.
 They stand in the order in which guards are evaluated: the request, who calls, its session, the
@@ -500,18 +500,6 @@ class Unavailable(DomainError):
     """The service cannot answer now; ask for the outcome before any retry."""
 
     code, reason, status, retry = "UNAVAILABLE", "UNAVAILABLE", 503, "reconcile"
-    effect = "unknown"
-
-
-class DeadlineExceeded(DomainError):
-    """The answer did not come in time; the outcome is unknown."""
-
-    code, reason, status, retry = (
-        "DEADLINE_EXCEEDED",
-        "DEADLINE_EXCEEDED",
-        504,
-        "reconcile",
-    )
     effect = "unknown"
 
 

@@ -289,12 +289,12 @@ def _terms(budget: Budget) -> dict[str, Any]:
 
 
 def _retire(scope: dict[str, str], *, actor: str, reason: str) -> dict[str, Any] | None:
-    """Retire the policy in force for exactly `scope`, and return what it said."""
+    """Retire the policy in force for exactly `scope`, and return it as audited; None: none was."""
     in_force = RoutePolicy.objects.filter(**scope, retired_at=None)
     policy = in_force.select_for_update(no_key=True).first()
     if policy is None:
         return None
-    said = {"policy_id": policy.pk, "models": [str(line.model) for line in lines_of(policy)]}
+    retired = {"policy_id": policy.pk, "models": [str(line.model) for line in lines_of(policy)]}
     policy.retired_at = clock.now()
     policy.save(update_fields=["retired_at"])
     audit.record(
@@ -303,9 +303,9 @@ def _retire(scope: dict[str, str], *, actor: str, reason: str) -> dict[str, Any]
         actor=actor,
         reason=reason,
         at=policy.retired_at,
-        before=said,
+        before=retired,
     )
-    return said
+    return retired
 
 
 def lines_of(policy: RoutePolicy) -> Iterable[RoutePolicyModel]:
@@ -423,7 +423,7 @@ def _price(
         actor=actor,
         reason=reason,
         at=now,
-        after={"version": version, "rates": [_said(each) for each in rates]},
+        after={"version": version, "rates": [_rates_as_audited(each) for each in rates]},
     )
     return price
 
@@ -437,9 +437,9 @@ def _columns(rates: RateSet) -> dict[str, Decimal | None]:
     }
 
 
-def _said(rates: RateSet) -> dict[str, Any]:
-    said = {name: text_of(rate) for name, rate in _columns(rates).items() if rate is not None}
-    return {"above_input_tokens": rates.above_input_tokens, **said}
+def _rates_as_audited(rates: RateSet) -> dict[str, Any]:
+    known = {name: text_of(rate) for name, rate in _columns(rates).items() if rate is not None}
+    return {"above_input_tokens": rates.above_input_tokens, **known}
 
 
 def _check_rates(rates: Sequence[RateSet], call_rate: Decimal) -> None:

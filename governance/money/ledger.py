@@ -9,15 +9,11 @@ from governance.money.books import BudgetBar, Difference, budget_bars, money_of_
 from governance.money.reservations import (
     End,
     Resolved,
-    fail,
     mark_in_doubt,
     open_reservations,
-    reconcile,
-    release,
     release_all,
     resolve,
     resolve_all,
-    settle,
 )
 from governance.money.routes import Routed, RouteRequest, dry_run, reserve
 
@@ -30,16 +26,12 @@ __all__ = [
     "Routed",
     "budget_bars",
     "dry_run",
-    "fail",
     "mark_in_doubt",
     "money_of_job",
     "open_reservations",
-    "reconcile",
-    "release",
     "release_all",
     "reserve",
     "resolve",
     "resolve_all",
-    "settle",
     "verify",
 ]

@@ -1,4 +1,8 @@
-"""End a reservation, once: settled, released or failed."""
+"""End reservations, each once: settled, released or failed.
+
+An end is a value (`End`), whoever brings it: the worker that resolves its call, the result of an
+execution, a person who reconciles it, or the attempt that is over.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +30,6 @@ from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import Usage, text_of
 from governance.money.routes import PRICE_COLUMNS, price_list
-
-REASON_CHARS_MAX = 2000
 
 State = Reservation.State
 
@@ -68,11 +70,15 @@ READ_OPEN = (
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """How a reservation ends.
+    """The end of a reservation.
 
+    :param ended_as: `settled`: the call was made; it costs its usage, or the estimate where there
+        is none, and more than was held is recorded in full and flagged. `failed`: the provider
+        refused it or broke it off. `released`: it was never started, and costs nothing.
     :param external_request_id: where given, the reservation must be one of this execution.
     :param cost_basis: for `failed` only: `none` where nothing was billed, `estimate` where that
         is not known (the default), `usage` where usage is given.
+    :param reason: why, where a person or the service says so and not the call's own worker.
     :raises InvalidArgument: the parts contradict each other.
     """
 
@@ -109,7 +115,7 @@ class End:
 
     @property
     def content_sha256(self) -> str:
-        """The digest of all that must be equal when the end is repeated."""
+        """Return the digest of all that must be equal when the end is repeated."""
         content = {
             "end": str(self.ended_as),
             "usage": self.usage and asdict(self.usage),
@@ -143,98 +149,6 @@ class Resolved:
         }
 
 
-def settle(
-    *,
-    reservation_id: UUID,
-    usage: Usage | None,
-    actor: str,
-    provider_response_id: str = "",
-    error_code: str = "",
-) -> Resolved:
-    """End a reservation with what the call cost: its usage, or the estimate where there is none.
-
-    More than was held is recorded in full and flagged.
-
-    :raises NotFound: no such reservation.
-    :raises ModelReservationStateInvalid: it has ended in another way.
-    """
-    end = End(
-        reservation_id=reservation_id,
-        ended_as=State.SETTLED,
-        usage=usage,
-        provider_response_id=provider_response_id,
-        error_code=error_code,
-    )
-    return resolve(end=end, actor=actor)
-
-
-def fail(
-    *,
-    reservation_id: UUID,
-    actor: str,
-    usage: Usage | None = None,
-    cost_basis: str | None = None,
-    provider_response_id: str = "",
-    error_code: str = "",
-) -> Resolved:
-    """End the reservation of a call that the provider refused or broke off.
-
-    :param cost_basis: `none` where nothing was billed; not knowing that costs the estimate.
-    :raises NotFound: no such reservation.
-    :raises ModelReservationStateInvalid: it has ended in another way.
-    :raises InvalidArgument: the basis contradicts the usage.
-    """
-    end = End(
-        reservation_id=reservation_id,
-        ended_as=State.FAILED,
-        usage=usage,
-        cost_basis=cost_basis,
-        provider_response_id=provider_response_id,
-        error_code=error_code,
-    )
-    return resolve(end=end, actor=actor)
-
-
-def release(*, reservation_id: UUID, actor: str, reason: str = "") -> Resolved:
-    """End the reservation of a call that was never started, at no cost.
-
-    :raises NotFound: no such reservation.
-    :raises ModelReservationStateInvalid: its execution was started, or it has ended otherwise.
-    """
-    end = End(reservation_id=reservation_id, ended_as=State.RELEASED, reason=reason)
-    return resolve(end=end, actor=actor)
-
-
-def reconcile(
-    *,
-    reservation_id: UUID,
-    happened: bool,
-    actor: str,
-    reason: str,
-    usage: Usage | None = None,
-    provider_response_id: str = "",
-) -> Resolved:
-    """End a reservation in doubt by the evidence that an operator has.
-
-    `happened` settles it, at the usage or else at the estimate; otherwise it failed at no cost.
-
-    :raises InvalidArgument: no reason, or usage of a call that did not happen.
-    :raises NotFound: no such reservation.
-    :raises ModelReservationStateInvalid: it has ended in another way.
-    """
-    if not reason or len(reason) > REASON_CHARS_MAX:
-        raise InvalidArgument(errors=[FieldFault("/reason", "must say what the evidence is")])
-    end = End(
-        reservation_id=reservation_id,
-        ended_as=State.SETTLED if happened else State.FAILED,
-        usage=usage,
-        cost_basis=None if happened else Resolution.Basis.NONE.value,
-        provider_response_id=provider_response_id,
-        reason=reason,
-    )
-    return resolve(end=end, actor=actor)
-
-
 def resolve(*, end: End, actor: str) -> Resolved:
     """End one reservation.
 
@@ -250,7 +164,7 @@ def resolve(*, end: End, actor: str) -> Resolved:
 
 @transaction.atomic
 def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainError]:
-    """End a set of reservations and return, in the asked order, what became of each."""
+    """End a set of reservations and return, in their order, what became of each."""
     ids = [end.reservation_id for end in ends]
     _, rows, resolutions, [clock] = sql.pipeline(
         sql.Statement(LOCK_RESERVATIONS, (ids,)),

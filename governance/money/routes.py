@@ -35,7 +35,7 @@ from governance.money.pricing import TOKENS_MAX, PriceList, RateSet, text_of
 REQUIREMENTS_MAX = 20
 
 State = Reservation.State
-#: The refusals that become decisions, and are answered from the stored one when asked again.
+#: The refusals that become decisions; a repeated request is answered from the stored one.
 REFUSALS: dict[str, type[DomainError]] = {
     refusal.reason: refusal for refusal in (ModelNotAllowed, ModelUnpriced, BudgetExhausted)
 }
@@ -114,7 +114,7 @@ class RouteRequest:
 
     @property
     def call(self) -> int:
-        """Which call of its attempt this is, counted from 1.
+        """Return which call of its attempt this is, counted from 1.
 
         :raises BindingMismatch: `route_request_id` is not one of this attempt.
         """
@@ -128,7 +128,7 @@ class RouteRequest:
 
     @property
     def content_sha256(self) -> str:
-        """The digest of all that must be equal when the request is repeated."""
+        """Return the digest of all that must be equal when the request is repeated."""
         content = asdict(self) | {
             "job_id": str(self.job_id),
             "requirements": sorted(set(self.requirements)),
@@ -139,7 +139,7 @@ class RouteRequest:
 
     @property
     def scopes(self) -> dict[str, str]:
-        """The key of this call in each scope that a budget may have."""
+        """Return the key of this call in each scope that a budget may have."""
         return {
             Budget.Scope.GLOBAL.value: "",
             Budget.Scope.AGENT.value: self.agent,
@@ -160,7 +160,7 @@ class Routed:
 
     @property
     def refusal(self) -> DomainError | None:
-        """The problem to answer with once the decision is committed, or None."""
+        """Return the refusal to answer with once the decision is committed, or None."""
         if self.decision.decision == RouteDecision.Decision.ISSUED:
             return None
         return _refusal(self.decision.reason, self.decision.considered, self.decision.decided_at)
@@ -205,8 +205,8 @@ class Candidate:
     amount: Decimal | None = None
     over: list[dict[str, Any]] = field(default_factory=list)
 
-    def said(self) -> dict[str, Any]:
-        """Return the line of `considered`."""
+    def line(self) -> dict[str, Any]:
+        """Return the candidate's line of `considered`."""
         return {
             "position": self.position,
             "provider": self.provider,
@@ -303,7 +303,7 @@ def dry_run(
         "model": chosen and chosen.name,
         "amount": chosen and text_of(chosen.amount or Decimal(0)),
         "policy_id": candidates[0].policy_id if candidates else None,
-        "considered": [candidate.said() for candidate in candidates],
+        "considered": [candidate.line() for candidate in candidates],
     }
 
 
@@ -453,7 +453,7 @@ def _decision(
         model_id=chosen.model_id if chosen else None,
         price_id=chosen.price.price_id if chosen and chosen.price else None,
         price_version=chosen.price.version if chosen and chosen.price else "",
-        considered=[candidate.said() for candidate in candidates],
+        considered=[candidate.line() for candidate in candidates],
         decided_at=at,
     )
 

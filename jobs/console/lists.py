@@ -34,6 +34,8 @@ from governance.core.permissions import APPROVER, OPERATOR, Permission
 from jobs import objects
 from jobs.console import job_page
 from jobs.models import (
+    FINISHED_STATES,
+    WAITING_STATES,
     Attempt,
     Escalation,
     Execution,
@@ -82,11 +84,8 @@ class WaitsFilter(admin.SimpleListFilter):
     parameter_name = "stage"
     STAGES = {
         "moving": ("queued or active", ("queued", "active")),
-        "waiting": (
-            "waits for a person",
-            ("held", "review_required", "needs_rework", "in_doubt", "escalated"),
-        ),
-        "over": ("over", ("completed", "stopped", "failed")),
+        "waiting": ("waits for a person", WAITING_STATES),
+        "over": ("over", FINISHED_STATES),
     }
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:

@@ -8,10 +8,10 @@ from typing import Any
 from governance.money.ledger import Resolved, Routed
 from governance.money.models import Reservation
 from governance.money.pricing import text_of
+from jobs.executions import IssuedPermit, ResultOutcome, StartOutcome
 from jobs.models import Execution, Lease, Permit, Priority, Skill, Upload
 from jobs.queries import ExecutionRecord, JobRecord, heartbeat_interval_seconds, instant
 from jobs.transitions.claims import ClaimOutcome, LeaseGrant
-from jobs.transitions.executions import ExecutionOutcome, IssuedPermit
 from jobs.transitions.facts import Receipt
 from jobs.transitions.reflections import ReflectionOutcome
 from jobs.transitions.skills import Extracted
@@ -214,12 +214,12 @@ def permit(issued: IssuedPermit) -> dict[str, Any]:
     }
 
 
-def started(outcome: ExecutionOutcome) -> dict[str, Any]:
+def started(outcome: StartOutcome) -> dict[str, Any]:
     """Return what a start is answered with."""
     return _execution(outcome.execution, at=outcome.at)
 
 
-def result(outcome: ExecutionOutcome) -> dict[str, Any]:
+def result(outcome: ResultOutcome) -> dict[str, Any]:
     """Return what the report of a result is answered with."""
     return {
         "outcome": outcome.outcome,

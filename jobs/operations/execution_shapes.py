@@ -7,9 +7,9 @@ import re
 from rest_framework import serializers
 
 from governance.web.shapes import AnyJson, Choice, Object, Shape, Text, Uuid, Whole
+from jobs.executions import RESULTS
 from jobs.models import ExecutionMode
 from jobs.operations.shapes import AuthorityIn
-from jobs.transitions.executions import RESULTS
 
 REQUEST_ID_CHARS_MAX = 90
 TOKENS_MAX = 2**40

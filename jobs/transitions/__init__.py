@@ -11,7 +11,6 @@ from jobs.transitions.decisions import (
     rework,
     withdraw_approval,
 )
-from jobs.transitions.executions import reconcile
 from jobs.transitions.intake import intake
 from jobs.transitions.job_types import (
     TypeSettings,
@@ -47,7 +46,6 @@ __all__ = [
     "heartbeat",
     "intake",
     "pause",
-    "reconcile",
     "reflect",
     "register_job_type",
     "register_source",

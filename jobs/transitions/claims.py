@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from agents.entry import Caller, Entry, enter
+from agents.models import RISK_TIERS, RiskTier
 from governance.core import sql
 from governance.core.clock import READ_CLOCK
 from governance.core.errors import (
@@ -20,6 +21,7 @@ from governance.core.errors import (
     LeaseHeldByAnother,
     MaintenanceInhibited,
     OutcomeUnknown,
+    RiskNotAllowed,
     WrongOwner,
 )
 from jobs.models import Attempt, Job, Lease
@@ -43,6 +45,9 @@ LEASE_SECONDS_MIN = 60
 LEASE_SECONDS_MAX = 3600
 CLAIM_LIMIT_MAX = 100
 
+#: The place of a risk tier among all, in SQL.
+RANK = f"array_position(ARRAY{list(RISK_TIERS)}, {{}}::text)"
+
 # Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
 # job_claim_idx once per priority, from the highest, and stops at the limit; only what was picked is
 # sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
@@ -59,6 +64,8 @@ CLAIMABLE = (
             AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
             AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
                  OR c.expires_if_not_started_at > statement_timestamp())
+            AND {RANK.format("c.risk_tier")} <= (SELECT {RANK.format("a.max_risk_tier")}
+                  FROM agents_agent a WHERE a.id = %(agent_id)s)
             AND (%(types)s::text[] IS NULL
                  OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))
           ORDER BY {Job.CLAIMABLE_AT.format("c")}, c.id
@@ -71,10 +78,10 @@ CLAIMABLE = (
     + JOIN_TASK
     + f" ORDER BY j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
 )
-# The same again, past what the first walk has met: in place of jobs that it had to put on hold.
+# The same again, past the jobs of the first walk: in place of those that it had to put on hold.
 CLAIMABLE_BESIDE = CLAIMABLE.replace(
     "AND NOT c.paused",
-    "AND NOT c.paused AND c.id <> ALL(%(met)s::bigint[])"
+    "AND NOT c.paused AND c.id <> ALL(%(walked)s::bigint[])"
     " AND (NOT c.execution_approval_required OR c.approval_valid_until > statement_timestamp())",
     1,
 )
@@ -89,7 +96,7 @@ READ_REWORK = (
 
 @dataclass(frozen=True)
 class Rework:
-    """What a reviewer wants changed, and of which attempt."""
+    """A reviewer's wish: the reason, and the attempt that it is about."""
 
     reason: str
     attempt: int
@@ -97,7 +104,7 @@ class Rework:
 
 @dataclass(frozen=True)
 class LeaseGrant:
-    """What a claim gives its worker: the attempt, its lease, and what the one before left."""
+    """A claim's gift to its worker: the attempt, its lease, and what the one before left."""
 
     attempt: Attempt
     lease: Lease
@@ -109,7 +116,7 @@ class LeaseGrant:
 
 @dataclass(frozen=True)
 class ClaimOutcome(Outcome):
-    """What became of a claim. `grant` is None where its worker gets none, or not again."""
+    """The outcome of a claim. `grant` is None where its worker gets none, or not again."""
 
     grant: LeaseGrant | None = None
 
@@ -133,7 +140,8 @@ def claim(
     :param lease_seconds: 60 to 3600; default from the job type.
     :param runtime: pinned for the attempt; default from the session, then the job type.
     :raises WrongOwner, NotFound, OutcomeUnknown, LeaseHeldByAnother, InvalidTransition,
-        AttemptsExhausted, MaintenanceInhibited, AdmissionClosed, AdmissionDraining: not now.
+        AttemptsExhausted, MaintenanceInhibited, AdmissionClosed, AdmissionDraining,
+        RiskNotAllowed: not now, or not to this agent.
     """
     if owner and owner != entry.principal.name:
         raise WrongOwner("owner must be the agent of the credential.")
@@ -147,6 +155,7 @@ def claim(
         return _already_running(work, locked, caller, runtime)
     _check_claimable(work, locked)
     check_admission(caller)
+    _check_risk(locked, caller)
     if approval_expired(locked.job, at=work.now):
         end_approval(work, locked, actor=caller.actor, reason=EXPIRED_BEFORE_CLAIM)
         work.save()
@@ -169,33 +178,34 @@ def claim_next(
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
-    Returns an empty list when there is nothing to do. Jobs whose approval has expired are put
+    Returns an empty list when there is nothing to do. Jobs above the agent's highest risk tier are
+    passed over. Jobs whose approval has expired are put
     back on hold on the way, and others are looked for in their place.
 
     :param limit: 1 to 100.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
     """
-    asked = {
+    wanted = {
         "agent_id": entry.principal.id,
         "types": task_types or None,
         "limit": min(limit, CLAIM_LIMIT_MAX),
     }
     caller, [rows, [clock]] = enter(
         entry,
-        also=(sql.Statement(CLAIMABLE, asked), sql.Statement(READ_CLOCK)),
+        also=(sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)),
         make_session=True,
     )
     check_admission(caller)
     work = Work(clock["now"], caller)
-    granted = _meet(work, rows)
+    granted = _grantable(work, rows)
     if missing := len(rows) - len(granted):
-        met = [locked.job.pk for locked in work.locked.values()]
-        beside = asked | {"limit": missing, "met": met}
+        walked = [locked.job.pk for locked in work.locked.values()]
+        beside = wanted | {"limit": missing, "walked": walked}
         [rows, [clock]] = sql.pipeline(
             sql.Statement(CLAIMABLE_BESIDE, beside), sql.Statement(READ_CLOCK)
         )
         work.now = clock["now"]
-        granted += _meet(work, rows)
+        granted += _grantable(work, rows)
     _read_attempts([locked for locked in granted if locked.job.attempt])
     for locked in granted:
         _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime, key=key)
@@ -204,7 +214,7 @@ def claim_next(
     return [ClaimOutcome("claimed", locked, _granted(work, locked, reworks)) for locked in granted]
 
 
-def _meet(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
+def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
     """Return the jobs of the rows that may be granted; put those without an approval on hold."""
     fit = []
     for row in rows:
@@ -235,6 +245,16 @@ def check_admission(caller: Caller) -> None:
         raise AdmissionClosed(current=current)
     if caller.admission == "draining":
         raise AdmissionDraining(current=current)
+
+
+def _check_risk(locked: LockedJob, caller: Caller) -> None:
+    """Refuse a job above the agent's highest tier, which was lowered since the job came in.
+
+    :raises RiskNotAllowed: with both tiers.
+    """
+    tier = locked.job.risk_tier
+    if not RiskTier(caller.max_risk_tier).allows(tier):
+        raise RiskNotAllowed(current={"risk_tier": tier, "max_risk_tier": caller.max_risk_tier})
 
 
 def _already_running(
@@ -285,7 +305,7 @@ def _check_claimable(work: Work, locked: LockedJob) -> None:
 
 
 def _over(work: Work, locked: LockedJob) -> bool:
-    """Whether the sweeper will end the job: nobody starts one that should be over."""
+    """Return whether the sweeper will end the job: nobody starts one that should be over."""
     job = locked.job
     ends = [job.deadline_at] if job.attempt else [job.deadline_at, job.expires_if_not_started_at]
     return any(end is not None and end <= work.now for end in ends)

@@ -1,4 +1,4 @@
-"""What people decide: approvals, reviews, rework, retry extensions, escalations."""
+"""Decisions of people: approvals, reviews, rework, retry extensions, escalations."""
 
 from __future__ import annotations
 

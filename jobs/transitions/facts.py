@@ -43,8 +43,8 @@ class Stated:
     data: dict[str, Any]
 
     @property
-    def told(self) -> dict[str, Any]:
-        """What an audit event says of it: never the data."""
+    def audited(self) -> dict[str, Any]:
+        """Return what an audit event keeps of the fact: never the data."""
         return {
             "fact_id": self.fact_id,
             "type": self.type,
@@ -86,12 +86,11 @@ def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) 
     """
     _check(stated)
     principal = entry.principal.text
-    key = f"{principal}|{stated.fact_id}"
-    sql.pipeline(sql.Statement(LOCK_FACT, (LOCK_CLASS, key)))
+    identity = sql.Statement(LOCK_FACT, (LOCK_CLASS, f"{principal}|{stated.fact_id}"))
     if subject is None:
-        caller, _ = enter(entry)
+        caller, _ = enter(entry, also=[identity])
         return _known(principal, stated) or _state_of_agent(caller.agent_id, principal, stated)
-    work = lock([subject.task_id], entry=entry, numbers=[subject.attempt])
+    work = lock([subject.task_id], entry=entry, numbers=[subject.attempt], first=[identity])
     locked = work.get(subject.task_id)
     return _known(principal, stated) or _state_of_job(work, locked, principal, stated, subject)
 
@@ -131,9 +130,9 @@ def _state_of_job(
         check_token(work, locked, subject.attempt, subject.fencing_token)
     fact = _fact(principal, stated, stream=job.audit_subject, at=work.now)
     fact.relayed = current
-    details = stated.told | {"attempt": subject.attempt}
+    details = stated.audited | {"attempt": subject.attempt}
     action = "fact.stated" if current else "fact.kept"
-    work.tell(locked, fact, action=action, actor=principal, details=details)
+    work.relay(locked, fact, action=action, actor=principal, details=details)
     work.save()
     return Receipt.of(fact)
 
@@ -148,7 +147,7 @@ def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> Receipt:
         action="fact.stated",
         actor=principal,
         at=fact.recorded_at,
-        details=stated.told,
+        details=stated.audited,
     )
     return Receipt.of(fact)
 

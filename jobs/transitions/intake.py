@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from referencing.exceptions import Unresolvable
 from uuid_utils.compat import uuid7
 
-from agents.models import RISK_TIERS
+from agents.models import RiskTier
 from agents.principals import Principal
 from governance.core import sql
 from governance.core.clock import READ_CLOCK
@@ -61,15 +61,16 @@ CONTENT = (
 )
 
 
-@dataclass
-class _Read:
-    """What one intake looked up."""
+@dataclass(frozen=True)
+class _Lookup:
+    """The rows that one intake has looked up, and when."""
 
     now: datetime
     types: dict[str, sql.Row]
     agents: dict[str, sql.Row]
     sources: set[str]
-    known: dict[str, sql.Row]
+    #: Primary keys of the jobs that exist, by task id.
+    known: dict[str, int]
 
 
 @sql.move
@@ -79,37 +80,32 @@ def intake(*, principal: Principal, envelopes: list[dict[str, Any]]) -> list[Out
     Takes envelopes whose shape has been checked; checks the domain's rules and lists every fault.
     A task that exists with the same envelope answers with its job (`already_queued`).
     """
-    read = _look_up(envelopes)
-    work = Work(read.now)
-    answers: list[Outcome | DomainError | str] = []
+    lookup = _look_up(envelopes)
     made: dict[str, LockedJob] = {}
-    digests = [_content_sha(envelope) for envelope in envelopes]
-    for envelope, sha in zip(envelopes, digests, strict=True):
+    refusals: dict[int, DomainError] = {}
+    for place, envelope in enumerate(envelopes):
         task_id = envelope["task_id"]
-        if task_id in made or task_id in read.known:
-            answers.append(task_id)
+        if task_id in made or task_id in lookup.known:
             continue
         try:
-            made[task_id] = _make(principal, envelope, sha, read)
+            made[task_id] = _make(principal, envelope, lookup)
         except DomainError as refusal:
-            answers.append(refusal)
+            refusals[place] = refusal
+    fresh = _insert(Work(lookup.now), made, principal) if made else set()
+    records = made | _known_jobs(lookup, made, fresh)
+    answers: list[Outcome | DomainError] = []
+    for place, envelope in enumerate(envelopes):
+        if place in refusals:
+            answers.append(refusals[place])
             continue
-        answers.append(task_id)
-    fresh = _insert(work, made, principal) if made else set()
-    known = _known_jobs(read, made, fresh)
-    first_seen: set[str] = set()
-    result: list[Outcome | DomainError] = []
-    for answer, sha in zip(answers, digests, strict=True):
-        if isinstance(answer, str):
-            is_new = answer in fresh and answer not in first_seen
-            first_seen.add(answer)
-            result.append(_answer(answer, sha, is_new, made, known, principal))
-        else:
-            result.append(answer)
-    return result
+        record = records[envelope["task_id"]]
+        answers.append(_answer(record, envelope, principal, is_new=record.job.task_id in fresh))
+        # Named again, it is a repetition.
+        fresh.discard(record.job.task_id)
+    return answers
 
 
-def _look_up(envelopes: list[dict[str, Any]]) -> _Read:
+def _look_up(envelopes: list[dict[str, Any]]) -> _Lookup:
     owners = {e.get("preferred_owner") for e in envelopes}
     types, agents, sources, known, [clock] = sql.pipeline(
         sql.any_of(READ_TYPES, list({e["task_type"] for e in envelopes})),
@@ -118,16 +114,16 @@ def _look_up(envelopes: list[dict[str, Any]]) -> _Read:
         sql.any_of(READ_KNOWN, [e["task_id"] for e in envelopes]),
         sql.Statement(READ_CLOCK),
     )
-    return _Read(
+    return _Lookup(
         now=clock["now"],
         types={row["y_name"]: row for row in types},
         agents={row["name"]: row for row in agents},
         sources={row["name"] for row in sources},
-        known={row["task_id"]: row for row in known},
+        known={row["task_id"]: row["id"] for row in known},
     )
 
 
-def _content_sha(envelope: dict[str, Any]) -> str:
+def _content_sha256(envelope: dict[str, Any]) -> str:
     content = {}
     for name in CONTENT:
         value = envelope.get(name)
@@ -135,56 +131,60 @@ def _content_sha(envelope: dict[str, Any]) -> str:
     return digest(**content)
 
 
-def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read) -> LockedJob:
+def _make(principal: Principal, envelope: dict[str, Any], lookup: _Lookup) -> LockedJob:
     """Return the job and task of an envelope, unsaved.
 
     :raises InvalidArgument: with every broken rule.
     """
-    row = read.types.get(envelope["task_type"])
-    faults = _faults(envelope, row, read)
+    row = lookup.types.get(envelope["task_type"])
+    faults = _faults(envelope, row, lookup)
     if faults or row is None:
         raise InvalidArgument("The task breaks the rules of intake.", errors=faults)
-    kind = sql.build(JobType, row, "y")
+    job_type = sql.build(JobType, row, "y")
     owner = envelope.get("preferred_owner") or row["owner"]
-    agent_id = read.agents[owner]["id"] if owner in read.agents else kind.agent_id
-    approval = bool(envelope.get("execution_approval_required"))
     job = Job(
         job_id=uuid7(),
         task_id=envelope["task_id"],
-        agent_id=agent_id,
-        job_type_id=kind.pk,
+        agent_id=lookup.agents[owner]["id"] if owner in lookup.agents else job_type.agent_id,
+        job_type_id=job_type.pk,
         risk_tier=envelope["risk_tier"],
         priority=Priority[envelope["priority"].upper()],
-        state=State.HELD if approval else State.QUEUED,
-        available_at=max(envelope.get("available_at") or read.now, read.now),
-        max_attempts=envelope.get("max_attempts") or kind.max_attempts,
+        state=State.HELD if envelope.get("execution_approval_required") else State.QUEUED,
+        available_at=max(envelope.get("available_at") or lookup.now, lookup.now),
+        max_attempts=envelope.get("max_attempts") or job_type.max_attempts,
         review_required=bool(envelope.get("review_required")),
-        execution_approval_required=approval,
+        execution_approval_required=bool(envelope.get("execution_approval_required")),
         submitted_by=principal.text,
         requested_by=f"user:{principal.requested_by}" if principal.requested_by else "",
         deadline_at=envelope.get("deadline_at"),
         expires_if_not_started_at=envelope.get("expires_if_not_started_at"),
         attempt_timeout_seconds=envelope.get("attempt_timeout_seconds"),
-        created_at=read.now,
-        state_since=read.now,
+        created_at=lookup.now,
+        state_since=lookup.now,
     )
+    task = _task(job, envelope, agent=owner, task_type=job_type.name)
+    return LockedJob(job=job, task=task, owner=owner, job_type=job_type.name, type=job_type)
+
+
+def _task(job: Job, envelope: dict[str, Any], *, agent: str, task_type: str) -> Task:
+    """Return the task of a job, with its payload signed; contract section 5 lists the payload."""
     payload = {
         "task_id": job.task_id,
         "job_id": str(job.job_id),
-        "agent": owner,
-        "task_type": kind.name,
+        "agent": agent,
+        "task_type": task_type,
         "risk_tier": job.risk_tier,
         "title": envelope["title"],
         "goal": envelope["goal"],
         "inputs": envelope.get("inputs") or {},
         "output_required": bool(envelope.get("output_required")),
         "review_required": job.review_required,
-        "execution_approval_required": approval,
+        "execution_approval_required": job.execution_approval_required,
         "rollback_required": bool(envelope.get("rollback_required")),
-        "issued_at": instant(read.now),
+        "issued_at": instant(job.created_at),
     }
     signed = sign(payload)
-    task = Task(
+    return Task(
         source=envelope["source"],
         title=payload["title"],
         goal=payload["goal"],
@@ -193,37 +193,36 @@ def _make(principal: Principal, envelope: dict[str, Any], sha: str, read: _Read)
         rollback_required=payload["rollback_required"],
         labels=envelope.get("labels") or {},
         submitted_at=envelope.get("created_at"),
-        content_sha256=sha,
+        content_sha256=_content_sha256(envelope),
         envelope=signed,
         execution_digest=execution_digest(payload_of(signed)),
     )
-    return LockedJob(job=job, task=task, owner=owner, job_type=kind.name, type=kind)
 
 
-def _faults(envelope: dict[str, Any], row: sql.Row | None, read: _Read) -> list[FieldFault]:
+def _faults(envelope: dict[str, Any], row: sql.Row | None, lookup: _Lookup) -> list[FieldFault]:
     """Return every rule of intake that the envelope breaks."""
     faults = []
 
     def fault(pointer: str, detail: str) -> None:
         faults.append(FieldFault(pointer, detail))
 
-    if envelope["source"] not in read.sources:
+    if envelope["source"] not in lookup.sources:
         fault("/source", "This source is not known.")
     owner = envelope.get("preferred_owner")
-    if owner and owner not in read.agents:
+    if owner and owner not in lookup.agents:
         fault("/preferred_owner", "There is no such agent.")
     if row is None or not row["y_enabled"]:
         fault("/task_type", "This task type is not known.")
         return faults
-    if owner and owner in read.agents and owner != row["owner"]:
+    if owner and owner in lookup.agents and owner != row["owner"]:
         fault("/preferred_owner", f"Tasks of this type go to {row['owner']}.")
-    agent = read.agents.get(owner or "") or row
+    agent = lookup.agents.get(owner or "") or row
     if not agent["enabled"]:
         fault("/task_type", "The agent of this type is disabled.")
     tier = envelope["risk_tier"]
-    if RISK_TIERS.index(tier) > RISK_TIERS.index(agent["max_risk_tier"]):
+    if not RiskTier(agent["max_risk_tier"]).allows(tier):
         fault("/risk_tier", f"The agent is allowed {agent['max_risk_tier']} at most.")
-    if tier == "high":
+    if tier == RiskTier.HIGH:
         for name in ("review_required", "execution_approval_required"):
             if not envelope.get(name):
                 fault(f"/{name}", "A task of high risk needs it.")
@@ -231,7 +230,7 @@ def _faults(envelope: dict[str, Any], row: sql.Row | None, read: _Read) -> list[
     if wanted and wanted > ceiling:
         fault("/max_attempts", f"The ceiling of this type is {ceiling}.")
     for name in ("deadline_at", "expires_if_not_started_at"):
-        if envelope.get(name) and envelope[name] <= read.now:
+        if envelope.get(name) and envelope[name] <= lookup.now:
             fault(f"/{name}", "This time has passed.")
     schema = row["y_inputs_schema"]  # JSON text, which serves as the cache's key
     if schema != "{}":
@@ -286,30 +285,24 @@ def _insert(work: Work, made: dict[str, LockedJob], principal: Principal) -> set
     return set(fresh)
 
 
-def _known_jobs(read: _Read, made: dict[str, LockedJob], fresh: set[str]) -> dict[str, JobRecord]:
+def _known_jobs(
+    lookup: _Lookup, made: dict[str, LockedJob], fresh: set[str]
+) -> dict[str, JobRecord]:
     """Return the jobs that existed before, or were inserted by a rival, by task id."""
-    known = dict(read.known)
-    lost = [task_id for task_id in made if task_id not in fresh]
-    if lost:
+    known = list(lookup.known.values())
+    if lost := [task_id for task_id in made if task_id not in fresh]:
         [rows] = sql.pipeline(sql.any_of(READ_KNOWN, lost))
-        known.update({row["task_id"]: row for row in rows})
-    if not known:
-        return {}
-    records = read_jobs(job_pks=[row["id"] for row in known.values()])
-    return {task_id: records[row["id"]] for task_id, row in known.items()}
+        known += [row["id"] for row in rows]
+    records = read_jobs(job_pks=known) if known else {}
+    return {record.job.task_id: record for record in records.values()}
 
 
 def _answer(
-    task_id: str,
-    sha: str,
-    is_new: bool,
-    made: dict[str, LockedJob],
-    known: dict[str, JobRecord],
-    principal: Principal,
+    record: JobRecord, envelope: dict[str, Any], principal: Principal, *, is_new: bool
 ) -> Outcome | DomainError:
-    record = known.get(task_id) or made[task_id]
     if is_new:
         return Outcome(record.job.state, record)
-    if record.task.content_sha256 != sha or record.job.submitted_by != principal.text:
+    same = record.task.content_sha256 == _content_sha256(envelope)
+    if not same or record.job.submitted_by != principal.text:
         return TaskContentMismatch()
     return Outcome("already_queued", record)

@@ -1,4 +1,4 @@
-"""Kinds of task and where tasks come from: what operators add and change of them.
+"""Job types and sources: what operators add and change of them.
 
 None is ever deleted; what is no longer wanted is disabled. A change holds for tasks that come in
 from then on; jobs that are there keep their agent, their limit and their deadlines.
@@ -39,7 +39,7 @@ REFERENCES = ("$ref", "$dynamicRef")
 
 @dataclass(frozen=True)
 class TypeSettings:
-    """What an operator may set of a job type; None leaves it as it is.
+    """Settings of a job type; None leaves one as it is.
 
     :param agent: name of the agent that gets tasks of this type.
     :param inputs_schema: JSON Schema (2020-12) of the inputs; `{}` takes anything.
@@ -59,14 +59,14 @@ class TypeSettings:
     approval_valid_seconds: int | None = None
     enabled: bool | None = None
 
-    def asked(self) -> dict[str, Any]:
-        """Return what is to be set, by name."""
+    def given(self) -> dict[str, Any]:
+        """Return the settings that are given, by name."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @transaction.atomic
 def register_job_type(*, name: str, settings: TypeSettings, actor: str, reason: str) -> JobType:
-    """Add a kind of task. What `settings` leaves open is as the model has it.
+    """Add a job type. What `settings` leaves open is as the model has it.
 
     :raises InvalidArgument: no agent is named, or a setting makes no sense; every fault is listed.
     :raises InvalidTransition: there is a type of this name.
@@ -75,42 +75,42 @@ def register_job_type(*, name: str, settings: TypeSettings, actor: str, reason: 
     _need_name(name)
     if settings.agent is None:
         raise _invalid(FieldFault("/agent", "Say which agent does this kind of task."))
-    kind = JobType(name=name, agent=_agent(settings.agent))
+    job_type = JobType(name=name, agent=_agent(settings.agent))
     if JobType.objects.filter(name=name).exists():
         raise InvalidTransition(f"There is a job type {name} already.")
-    told = _set(kind, settings)
-    kind.save(force_insert=True)
-    _record(kind, "job_type.registered", actor, reason, before=None, after=told)
-    return kind
+    after = _set(job_type, settings)
+    job_type.save(force_insert=True)
+    _record(job_type, "job_type.registered", actor, reason, before=None, after=after)
+    return job_type
 
 
 @transaction.atomic
 def configure_job_type(*, name: str, settings: TypeSettings, actor: str, reason: str) -> JobType:
-    """Change settings of a kind of task, for tasks that come in from now on.
+    """Change settings of a job type, for tasks that come in from now on.
 
     :raises NotFound: there is no such type.
     :raises InvalidArgument: nothing would change, or a setting makes no sense.
     """
     reason = required(reason)
     rows = JobType.objects.select_for_update(no_key=True, of=("self",)).select_related("agent")
-    kind = rows.filter(name=name).first()
-    if kind is None:
+    job_type = rows.filter(name=name).first()
+    if job_type is None:
         raise NotFound(f"There is no job type {name}.")
-    before = _told(kind)
-    after = _set(kind, settings)
+    before = _audited(job_type)
+    after = _set(job_type, settings)
     changed = {key for key in after if after[key] != before[key]}
     if not changed:
         raise InvalidArgument("Nothing would change.")
-    kind.save(update_fields=sorted(changed))
+    job_type.save(update_fields=sorted(changed))
     _record(
-        kind,
+        job_type,
         "job_type.configured",
         actor,
         reason,
         before={key: before[key] for key in changed},
         after={key: after[key] for key in changed},
     )
-    return kind
+    return job_type
 
 
 @transaction.atomic
@@ -149,26 +149,26 @@ def configure_source(*, name: str, enabled: bool, actor: str, reason: str) -> So
     return source
 
 
-def _set(kind: JobType, settings: TypeSettings) -> dict[str, Any]:
-    """Set what is asked on the row, unsaved, and return the row as it is told.
+def _set(job_type: JobType, settings: TypeSettings) -> dict[str, Any]:
+    """Set what is given on the row, unsaved, and return the row as it is audited.
 
     :raises InvalidArgument: with every fault.
     """
-    asked = settings.asked()
-    if "agent" in asked:
-        kind.agent = _agent(asked.pop("agent"))
-    if asked.get("attempt_timeout_seconds") == 0:
-        asked["attempt_timeout_seconds"] = None
-    for key, value in asked.items():
-        setattr(kind, key, value)
-    if faults := list(_faults(kind)):
+    given = settings.given()
+    if "agent" in given:
+        job_type.agent = _agent(given.pop("agent"))
+    if given.get("attempt_timeout_seconds") == 0:
+        given["attempt_timeout_seconds"] = None
+    for key, value in given.items():
+        setattr(job_type, key, value)
+    if faults := list(_faults(job_type)):
         raise _invalid(*faults)
-    return _told(kind)
+    return _audited(job_type)
 
 
-def _told(kind: JobType) -> dict[str, Any]:
+def _audited(job_type: JobType) -> dict[str, Any]:
     names = (name for name in TypeSettings.__dataclass_fields__ if name != "agent")
-    return {"agent": kind.agent.name} | {name: getattr(kind, name) for name in names}
+    return {"agent": job_type.agent.name} | {name: getattr(job_type, name) for name in names}
 
 
 def _agent(name: str) -> Agent:
@@ -185,24 +185,24 @@ def _need_name(name: str) -> None:
         )
 
 
-def _faults(kind: JobType) -> Iterator[FieldFault]:
+def _faults(job_type: JobType) -> Iterator[FieldFault]:
     """Yield every setting that makes no sense; the table's constraints say the same of numbers."""
-    if not RUNTIME.fullmatch(kind.runtime):
+    if not RUNTIME.fullmatch(job_type.runtime):
         yield FieldFault("/runtime", RUNTIME_FAULT)
     bounds = {
         "max_attempts": (1, ATTEMPTS_MAX),
-        "max_attempts_ceiling": (kind.max_attempts, ATTEMPTS_MAX),
+        "max_attempts_ceiling": (job_type.max_attempts, ATTEMPTS_MAX),
         "lease_seconds": (LEASE_SECONDS_MIN, LEASE_SECONDS_MAX),
         "attempt_timeout_seconds": (1, TIMEOUT_SECONDS_MAX),
-        "backoff_base_seconds": (0, kind.backoff_cap_seconds),
+        "backoff_base_seconds": (0, job_type.backoff_cap_seconds),
         "backoff_cap_seconds": (0, BACKOFF_SECONDS_MAX),
         "approval_valid_seconds": (1, APPROVAL_SECONDS_MAX),
     }
     for name, (low, high) in bounds.items():
-        value = getattr(kind, name)
+        value = getattr(job_type, name)
         if value is not None and not low <= value <= high:
             yield FieldFault(f"/{name}", f"{low} to {high}, not {value}.")
-    if fault := schema_fault(kind.inputs_schema):
+    if fault := schema_fault(job_type.inputs_schema):
         yield FieldFault("/inputs_schema", fault)
 
 
@@ -256,8 +256,8 @@ def _references(schema: Any) -> Iterator[str]:
 
 
 def _invalid(*faults: FieldFault) -> InvalidArgument:
-    told = "; ".join(f"{fault.pointer[1:]}: {fault.detail}" for fault in faults)
-    return InvalidArgument(told, errors=list(faults))
+    detail = "; ".join(f"{fault.pointer[1:]}: {fault.detail}" for fault in faults)
+    return InvalidArgument(detail, errors=list(faults))
 
 
 def _record(

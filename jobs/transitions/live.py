@@ -39,9 +39,9 @@ def authorize_live(
         reason=reason,
         ends_at=now + timedelta(seconds=valid_seconds),
     )
-    told = {"runtime": runtime, "ends_at": grant.ends_at.isoformat()}
+    granted = {"runtime": runtime, "ends_at": grant.ends_at.isoformat()}
     audit.record(
-        head, action="live_execution.authorized", actor=actor, at=now, reason=reason, after=told
+        head, action="live_execution.authorized", actor=actor, at=now, reason=reason, after=granted
     )
     return grant
 

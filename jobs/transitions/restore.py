@@ -37,7 +37,7 @@ SELECT count(*) AS jobs FROM raised
 
 @dataclass(frozen=True)
 class Restored:
-    """What was done: the new epoch, leases that were ended, jobs whose token was raised."""
+    """The work of a restore: the new epoch, leases that were ended, jobs whose token was raised."""
 
     dispatcher_epoch: UUID
     leases_ended: int

@@ -46,7 +46,7 @@ HAVING count(*) >= %(least)s
 
 @dataclass(frozen=True)
 class Extracted:
-    """What an extraction made: how many skills are new, how many renewed, and all it found."""
+    """The outcome of an extraction: how many skills are new, how many renewed, and all it found."""
 
     created: int
     updated: int

@@ -71,7 +71,7 @@ READ_SESSION = "SELECT state FROM agents_session WHERE id = %s"
 
 @dataclass
 class SweepReport:
-    """What one sweep did: how many jobs, by what ended, and which it could not handle.
+    """The work of one sweep: how many jobs, by what ended, and which it could not handle.
 
     `drained` counts agents whose drain has ended.
     """
@@ -121,8 +121,8 @@ class Failures:
         """Forget all but those named: they are no longer due, or have been ended."""
         self._jobs = {t: failure for t, failure in self._jobs.items() if t in task_ids}
 
-    def told(self) -> dict[str, dict[str, str]]:
-        """Return what failed, since when and why, as JSON."""
+    def as_json(self) -> dict[str, dict[str, str]]:
+        """Return what failed, since when and why."""
         return {
             task_id: {"error": failure.error, "since": failure.since.isoformat()}
             for task_id, failure in self._jobs.items()
@@ -152,10 +152,10 @@ def sweep(*, limit: int = SWEEP_LIMIT, failures: Failures | None = None) -> Swee
             _raise_if_away(error)
             if _is_contention(error):
                 continue  # somebody is at it, and the next round looks again
-            told = f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]
-            log.error("sweep.row_failed", task_id=task_id, error=told, exc_info=True)
-            report.failed[task_id] = told
-            failures.add(task_id, told)
+            text = f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX]
+            log.error("sweep.row_failed", task_id=task_id, error=text, exc_info=True)
+            report.failed[task_id] = text
+            failures.add(task_id, text)
             continue
         if ended is not None:
             report.ended[ended] = report.ended.get(ended, 0) + 1

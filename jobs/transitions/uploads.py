@@ -33,7 +33,7 @@ GRANTS_MAX = 200
 
 @dataclass(frozen=True)
 class Announced:
-    """What a worker says that it will put."""
+    """The object that a worker says it will put."""
 
     name: str
     media_type: str
@@ -155,12 +155,12 @@ def complete_upload(
     )
     if upload is None:
         raise NotFound("There is no upload of that id for this task.")
-    wanted, told = Stored(upload.size_bytes, upload.sha256), Stored(size_bytes, sha256)
+    wanted, reported = Stored(upload.size_bytes, upload.sha256), Stored(size_bytes, sha256)
     mine = (upload.attempt, upload.fencing_token) == (attempt, fencing_token)
-    if mine and upload.artifact_id and told == wanted:
+    if mine and upload.artifact_id and reported == wanted:
         return UploadOutcome("already_recorded", upload)
     check_token(work, locked, attempt, fencing_token)
-    if told != wanted:
+    if reported != wanted:
         raise ChecksumMismatch("Size or checksum are not those of the grant.")
     if upload.fencing_token != fencing_token:
         raise NotFound("The upload was granted to another attempt.")

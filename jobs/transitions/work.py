@@ -1,4 +1,4 @@
-"""What one transaction holds and will write: jobs locked together, rows saved together.
+"""The work of one transaction: jobs that it locked together, and rows that it will save together.
 
 Every move is made of the same steps: lock a set of jobs in key order, read what stands around
 them in the statements after the lock, judge each in Python, and save all rows in one round trip.
@@ -112,7 +112,7 @@ HOT = frozenset({Attempt, Lease})
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a move has done, in a word, and the job as the move leaves it."""
+    """The outcome of a move in a word, and the job as the move leaves it."""
 
     outcome: str
     record: JobRecord
@@ -164,7 +164,7 @@ class Work:
 
     @property
     def worker(self) -> Caller:
-        """The caller of a worker's write, which was admitted before anything was locked."""
+        """Return the caller of a worker's write, who was admitted before anything was locked."""
         assert self.caller is not None
         return self.caller
 
@@ -211,7 +211,7 @@ class Work:
         Returns the fact's id.
         """
         job = locked.job
-        told = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
+        content = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
         # A job that has just come into being was nothing before.
         was = job.state if before is None else before
         event = audit.chain(
@@ -223,7 +223,7 @@ class Work:
             reason=reason,
             before={"state": was} if was else None,
             after={"state": job.state, "paused": job.paused},
-            details=told,
+            details=content,
         )
         job.fact_sequence += 1
         data = {
@@ -232,21 +232,21 @@ class Work:
             "owner": locked.owner,
             "state": job.state,
             "fencing_token": job.fencing_token,
-            **told,
+            **content,
         }
         self._events.append(event)
-        told_outside = outbox.fact(
+        fact = outbox.fact(
             stream=job.audit_subject,
             sequence=job.fact_sequence,
             kind=action,
             at=self.now,
             data=data,
         )
-        self._facts.append(told_outside)
+        self._facts.append(fact)
         self.touch(locked)
-        return told_outside.fact_id
+        return fact.fact_id
 
-    def tell(
+    def relay(
         self, locked: LockedJob, fact: Fact, *, action: str, actor: str, details: dict[str, Any]
     ) -> None:
         """Save a fact that somebody else states about the job, with the event that records it."""
@@ -371,6 +371,7 @@ def lock(
     *,
     entry: Entry | None = None,
     numbers: Sequence[int | None] | None = None,
+    first: Sequence[sql.Statement] = (),
     make_session: bool = False,
     if_free: bool = False,
 ) -> Work:
@@ -378,18 +379,19 @@ def lock(
 
     :param entry: the worker that calls; it is admitted before anything is locked.
     :param numbers: the attempts that the request names, beside the running or last ones.
+    :param first: what is locked between the caller's agent and the jobs.
     :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
     """
-    locks = [sql.any_of(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
+    statements = [*first, sql.any_of(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
     if if_free:
-        locks.append(sql.any_of(LOCK_LEASES, task_ids))
-    standing = read_context(task_ids, numbers)
+        statements.append(sql.any_of(LOCK_LEASES, task_ids))
+    statements.append(read_context(task_ids, numbers))
     caller = None
     if entry is not None:
-        caller, rows = enter(entry, also=(*locks, standing), make_session=make_session)
+        caller, rows = enter(entry, also=statements, make_session=make_session)
     else:
-        rows = sql.pipeline(*locks, standing)
-    jobs, *_, around = rows
+        rows = sql.pipeline(*statements)
+    jobs, around = rows[len(first)], rows[-1]
     work = Work(around[0]["now"] if around else clock.now(), caller)
     for row in jobs:
         locked = from_row(row)

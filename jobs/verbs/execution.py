@@ -10,7 +10,7 @@ from governance.core.fields import Choice, Span, Text, Whole
 from governance.core.permissions import OPERATOR, Permission
 from governance.core.verbs import Done, Target, Together, Verb, of_row
 from governance.money.pricing import TOKENS_MAX
-from jobs import transitions
+from jobs import executions
 from jobs.models import Execution, LiveAuthorization
 from jobs.transitions import Outcome, live, preconditions
 
@@ -36,7 +36,7 @@ def _reconcile(
     usage = None
     if input_tokens is not None and output_tokens is not None:
         usage = {"input_tokens": input_tokens, "output_tokens": output_tokens}
-    return transitions.reconcile(
+    return executions.reconcile(
         external_request_id=key,
         actor=actor,
         verdict=verdict,
@@ -113,7 +113,7 @@ RECONCILE = Verb(
 
 
 def _revoke_live(*, key: int, actor: str, reason: str) -> LiveAuthorization:
-    return transitions.revoke_live(authorization_id=key, actor=actor, reason=reason)
+    return live.revoke_live(authorization_id=key, actor=actor, reason=reason)
 
 
 def _authorized(row: LiveAuthorization) -> Done:
@@ -142,7 +142,7 @@ AUTHORIZE = Verb(
             initial=8,
         ),
     ),
-    run=transitions.authorize_live,
+    run=live.authorize_live,
     done=_authorized,
     makes=True,
     grave=True,

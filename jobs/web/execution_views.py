@@ -11,11 +11,10 @@ from rest_framework.request import Request
 from governance.core.errors import DomainError
 from governance.core.idempotency import Answer
 from governance.web.api import Call, WorkerView, respond
-from jobs import queries
+from jobs import executions, queries
+from jobs.executions import Binding
 from jobs.operations import answers
 from jobs.operations import execution_shapes as shapes
-from jobs.transitions import executions
-from jobs.transitions.executions import Binding
 from jobs.web.views import AgentView, refused
 
 

@@ -36,9 +36,8 @@ from governance.core.models import AuditEvent, Fact
 from governance.evidence import sealing
 from governance.money import ledger
 from governance.money.models import Reservation
-from jobs import objects, transitions, wakeups
+from jobs import executions, objects, transitions, wakeups
 from jobs.models import Execution, Job, JobType, Permit
-from jobs.transitions import executions
 from jobs.verbs.job import PAUSE
 from tests.client import Api
 from tests.jobs.governed import Governed, price_a_model

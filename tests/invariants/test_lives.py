@@ -23,9 +23,8 @@ from agents.principals import identify
 from agents.transitions import credentials, principals
 from governance.core import clock
 from governance.core.errors import DomainError
-from jobs import bootstrap, transitions
+from jobs import bootstrap, executions, transitions
 from jobs.models import Attempt, Execution, Job, Lease
-from jobs.transitions import executions
 from tests.evidence import rows
 from tests.invariants.claims import broken_claims
 from tests.jobs.governed import Governed, price_a_model, use_a_model

@@ -16,10 +16,9 @@ from agents.transitions import sessions
 from governance.core import digests
 from governance.money import catalogue
 from governance.money.pricing import RateSet
-from jobs import transitions
+from jobs import executions, transitions
+from jobs.executions import Binding
 from jobs.models import Execution, Job, JobType, Permit
-from jobs.transitions import executions
-from jobs.transitions.executions import Binding
 
 TEST = {"actor": "user:test", "reason": "for a test"}
 MODEL = ("local", "stand-in")

@@ -19,9 +19,9 @@ from governance.core.digests import canonical, sha256_hex
 from governance.core.models import AuditEvent
 from governance.money.ledger import Resolved
 from governance.money.models import Reservation
-from jobs import transitions
+from jobs import executions, transitions
 from jobs.models import Execution, Job, Lease, Permit, Upload
-from jobs.transitions import executions, facts, uploads
+from jobs.transitions import facts, uploads
 from jobs.transitions.sweeping import end_if_due
 from tests.jobs.governed import TEST, Governed
 
@@ -405,7 +405,7 @@ def test_what_happened_is_not_completed_without_the_output_that_its_task_require
     before = events(job)
 
     def reconcile(**over: Any) -> transitions.Outcome:
-        return transitions.reconcile(
+        return executions.reconcile(
             external_request_id=execution.external_request_id, verdict="happened", **(TEST | over)
         )
 

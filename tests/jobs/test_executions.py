@@ -16,7 +16,7 @@ from governance.core import clock, errors
 from governance.core.models import AuditEvent
 from governance.money import ledger
 from governance.money.models import BudgetWindow, Reservation, Resolution
-from jobs import transitions
+from jobs import executions, transitions
 from jobs.models import (
     Execution,
     ExecutionEvidence,
@@ -26,7 +26,6 @@ from jobs.models import (
     Permit,
     Reconciliation,
 )
-from jobs.transitions import executions
 from jobs.transitions.sweeping import end_if_due
 from tests.jobs.governed import TEST, Governed
 from tests.work import pass_attempt_deadline, pass_time
@@ -560,6 +559,55 @@ def test_an_execution_is_reconciled_once(governed: Governed, make_job: MakeJob) 
     with pytest.raises(errors.InvalidTransition):
         executions.reconcile(**named, verdict="not_happened", **TEST)
     assert Reconciliation.objects.count() == 2
+
+
+@pytest.mark.parametrize("wrong", [{"reason": " "}, {"verdict": "perhaps"}])
+def test_a_reconciliation_needs_a_reason_and_a_verdict_that_is_known(
+    governed: Governed, make_job: MakeJob, wrong: dict[str, str]
+) -> None:
+    job = make_job()
+    execution = governed.begin(job)
+    expire(job)
+    before = events(job)
+
+    with pytest.raises(errors.InvalidArgument):
+        executions.reconcile(
+            external_request_id=execution.external_request_id,
+            **{"verdict": "happened"} | TEST | wrong,
+        )
+
+    assert (events(job), Reservation.objects.get().state) == (before, "in_doubt")
+
+
+def test_an_execution_that_nobody_started_is_not_reconciled(world: None) -> None:
+    with pytest.raises(errors.NotFound):
+        executions.reconcile(external_request_id="xr_nobody", verdict="happened", **TEST)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        {"end": "settled", "cost_basis": "none"},
+        {"end": "released", "usage": {"input_tokens": 1, "output_tokens": 1}},
+    ],
+)
+def test_an_end_that_contradicts_itself_ends_no_reservation(
+    governed: Governed, make_job: MakeJob, end: dict[str, Any]
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    routed = governed.route(job)
+    before = events(job)
+
+    with pytest.raises(errors.InvalidArgument):
+        executions.resolve_reservation(
+            entry=governed.entry,
+            binding=governed.binding(job),
+            reservation_id=routed.reservation.reservation_id,
+            **end,
+        )
+
+    assert (events(job), Reservation.objects.get().state) == (before, "held")
 
 
 # --- The story: attempt 6 of 6 failed, one more is granted ------------------------------------

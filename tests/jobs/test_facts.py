@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 import rfc8785
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from uuid_utils.compat import uuid7
 
+from agents import entry
+from agents.entry import Entry
 from governance.core import clock
 from governance.core.models import AuditEvent, Fact
 from governance.relay import retention
 from jobs import transitions
 from jobs.models import Job
+from jobs.transitions import facts
+from tests.work import Running
 from tests.world import TEST
 
 MakeJob = Callable[..., Job]
@@ -154,3 +160,20 @@ def test_another_agents_job_is_nobodys_subject(
     )
     assert answer.status_code == 403
     assert not Fact.objects.filter(fact_id="report-1").exists()
+
+
+@pytest.mark.parametrize("about", ["a job", "the agent"])
+def test_the_agent_is_locked_before_the_facts_identity_and_that_before_the_job(
+    worker: Entry, running: Callable[..., Running], about: str
+) -> None:
+    held = running()
+    subject = facts.Subject(**held.binding) if about == "a job" else None
+    fact = facts.Stated("report-1", stated()["content_sha256"], "com.example", DATA)
+
+    with CaptureQueriesContext(connection) as queries:
+        facts.state_fact(entry=worker, stated=fact, subject=subject)
+
+    sent = ";".join(query["sql"] for query in queries.captured_queries)
+    order = [entry.LOCK_SHARED, facts.LOCK_FACT, "FROM jobs_job j JOIN jobs_task"]
+    places = [sent.find(text) for text in (order if subject else order[:2])]
+    assert -1 < places[0] and places == sorted(places)

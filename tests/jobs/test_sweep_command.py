@@ -186,11 +186,11 @@ def test_a_job_rests_longer_after_each_failure_and_is_forgotten_when_it_is_ended
             report = transitions.sweep(failures=failures)
             tries.append(report.found)
     assert tries == [1, 0, 1, 0, 1]
-    assert list(failures.told()) == [held.job.task_id]
+    assert list(failures.as_json()) == [held.job.task_id]
 
     steady[0] = 1000.0
     assert transitions.sweep(failures=failures).ended == {"lease_expired": 1}
-    assert failures.told() == {}
+    assert failures.as_json() == {}
 
 
 def test_a_database_that_goes_away_is_no_fault_of_a_job(
@@ -205,7 +205,7 @@ def test_a_database_that_goes_away_is_no_fault_of_a_job(
     with pytest.raises(OperationalError):
         transitions.sweep(failures=failures)
 
-    assert failures.told() == {}
+    assert failures.as_json() == {}
 
 
 @pytest.mark.django_db(transaction=True)

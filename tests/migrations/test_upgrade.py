@@ -31,7 +31,7 @@ from governance.management.commands.make_trigger_migration import difference
 from governance.money.models import Reservation
 from governance.relay.relay import Relay
 from governance.relay.sinks import Destination, Message
-from jobs import transitions
+from jobs import executions
 from jobs.models import Execution, Job
 from tests.client import Api, refused
 from tests.migrations.installations import address_of, at_work_on, scratch_database
@@ -194,7 +194,7 @@ def test_a_permit_of_before_starts_its_execution_once() -> None:
 
 def test_an_execution_in_doubt_is_reconciled() -> None:
     execution = Execution.objects.get(job__task_id="in-doubt")
-    transitions.reconcile(
+    executions.reconcile(
         external_request_id=execution.external_request_id,
         verdict="not_happened",
         actor="user:anna",

@@ -15,7 +15,10 @@ class Mutant(NamedTuple):
     tests: tuple[str, ...]
 
 
-OUTCOMES, EXECUTIONS = "jobs/transitions/outcomes.py", "jobs/transitions/executions.py"
+OUTCOMES = "jobs/transitions/outcomes.py"
+BINDING, PERMITS, STARTS, RESULTS = (
+    f"jobs/executions/{name}.py" for name in ("binding", "permits", "starts", "results")
+)
 CLAIMS, WORK, DECISIONS = (
     f"jobs/transitions/{name}.py" for name in ("claims", "work", "decisions")
 )
@@ -197,6 +200,20 @@ MUTANTS = (
         ("tests/jobs/test_claims.py",),
     ),
     Mutant(
+        "highest risk of the agent",
+        CLAIMS,
+        "if not RiskTier(caller.max_risk_tier).allows(tier):",
+        "if False:",
+        ("tests/jobs/test_claims.py", "tests/races/test_admission.py"),
+    ),
+    Mutant(
+        "highest risk in a claim of the next",
+        CLAIMS,
+        '<= (SELECT {RANK.format("a.max_risk_tier")}\n',
+        '<= (SELECT 3 + 0 * {RANK.format("a.max_risk_tier")}\n',
+        ("tests/jobs/test_claims.py",),
+    ),
+    Mutant(
         "end of the approval",
         PRECONDITIONS,
         "return job.execution_approval_required and (until is None or until <= at)",
@@ -206,28 +223,28 @@ MUTANTS = (
     # --- permits and executions
     Mutant(
         "second permit after the start",
-        EXECUTIONS,
+        PERMITS,
         "    if found.state == Permit.State.SPENT:\n        raise PermitSpent()\n    bound = ",
         "    bound = ",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "permit spent",
-        EXECUTIONS,
+        STARTS,
         "Permit.State.REVOKED if refusal else Permit.State.SPENT",
         "Permit.State.REVOKED",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "permit's deadline",
-        EXECUTIONS,
+        STARTS,
         "if found.state == Permit.State.EXPIRED or found.deadline_at <= work.now:",
         "if found.state == Permit.State.EXPIRED:",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "permit's session",
-        EXECUTIONS,
+        STARTS,
         "if found.session_id != caller.session_pk or found.session_generation",
         "if False and found.session_generation",
         ("tests/jobs/test_executions.py",),
@@ -241,22 +258,22 @@ MUTANTS = (
     ),
     Mutant(
         "start of a paused job",
-        EXECUTIONS,
+        STARTS,
         "    if locked.job.paused:\n        raise ExecutionPaused()\n"
-        "    _check_reservation(locked, binding, found",
-        "    _check_reservation(locked, binding, found",
+        "    need_held_reservation(locked, binding, found",
+        "    need_held_reservation(locked, binding, found",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "live without a word",
-        EXECUTIONS,
-        "if found.mode == ExecutionMode.LIVE and not _live_authorized(locked, work.now):",
+        STARTS,
+        "if permit.mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "UNKNOWN before the answer",
-        EXECUTIONS,
+        STARTS,
         "state=Execution.State.REFUSED if refusal else Execution.State.UNKNOWN",
         "state=Execution.State.REFUSED",
         ("tests/jobs/test_executions.py",),
@@ -270,42 +287,42 @@ MUTANTS = (
     ),
     Mutant(
         "start tried again is no start",
-        EXECUTIONS,
-        "        if not same:\n            raise ExecutionConflict",
-        "        if False:\n            raise ExecutionConflict",
+        STARTS,
+        "    if not same:\n        raise ExecutionConflict",
+        "    if False:\n        raise ExecutionConflict",
         ("tests/jobs/test_executions.py", "tests/races/test_start.py"),
     ),
     Mutant(
         "digest of the envelope at the start",
-        EXECUTIONS,
+        STARTS,
         "if locked.task.execution_digest != execution_digest:",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "digest of the envelope with the result",
-        EXECUTIONS,
+        RESULTS,
         "if bound != (attempt, fencing_token, execution_digest):",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "digest of the result",
-        EXECUTIONS,
-        "        if known.outcome_sha256 != sha:\n",
+        RESULTS,
+        "        if execution.outcome_sha256 != report.content_sha256:\n",
         "        if False:\n",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "external identity",
-        EXECUTIONS,
+        BINDING,
         "if binding.external_request_id != expected:",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
         "result of an ended attempt",
-        EXECUTIONS,
+        RESULTS,
         "    if not current or locked.job.state != State.ACTIVE:\n",
         "    if locked.job.state != State.ACTIVE:\n",
         ("tests/jobs/test_executions.py",),
@@ -320,8 +337,8 @@ MUTANTS = (
     Mutant(
         "complete over an unknown execution",
         OUTCOMES,
-        "        if locked.job.unresolved_executions:\n            raise OutcomeUnknown",
-        "        if False:\n            raise OutcomeUnknown",
+        "    if locked.job.unresolved_executions:\n        raise OutcomeUnknown",
+        "    if False:\n        raise OutcomeUnknown",
         ("tests/jobs/test_executions.py", "tests/jobs/test_outcomes.py"),
     ),
     Mutant(
@@ -342,7 +359,7 @@ MUTANTS = (
     Mutant(
         "digest of a repeated outcome",
         OUTCOMES,
-        "        if attempt.outcome_sha256 == sha:\n            return True",
+        "        if attempt.outcome_sha256 == sha256:\n            return True",
         "        if True:\n            return True",
         ("tests/jobs/test_outcomes.py",),
     ),
@@ -363,7 +380,7 @@ MUTANTS = (
     Mutant(
         "digest of a repeated task",
         "jobs/transitions/intake.py",
-        "if record.task.content_sha256 != sha or record.job.submitted_by != principal.text:",
+        "if not same or record.job.submitted_by != principal.text:",
         "if False:",
         ("tests/jobs/test_intake.py",),
     ),

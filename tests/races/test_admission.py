@@ -15,8 +15,14 @@ from agents.entry import Entry
 from agents.models import Agent
 from agents.transitions.admission import set_admission
 from agents.transitions.inhibits import inhibit
+from agents.transitions.principals import Settings, configure_agent
 from agents.transitions.sessions import Boot, activate
-from governance.core.errors import AdmissionClosed, DomainError, MaintenanceInhibited
+from governance.core.errors import (
+    AdmissionClosed,
+    DomainError,
+    MaintenanceInhibited,
+    RiskNotAllowed,
+)
 from jobs import transitions
 from jobs.models import Attempt
 from jobs.transitions import claims
@@ -147,6 +153,22 @@ def test_an_inhibit_is_a_barrier_too(hermes, openclaw, make_job):
         _, at_set = setting.result(WAIT_SECONDS)
     assert at_set == 2
     with pytest.raises(MaintenanceInhibited):
+        transitions.claim(entry=Entry(hermes, "late"), task_id=late.task_id, owner="")
+
+
+def test_lowering_the_highest_risk_is_a_barrier_too(hermes, make_job):
+    jobs = [make_job(risk_tier="medium") for _ in range(2)]
+    late = make_job(risk_tier="medium")
+    with Crowd(hermes, jobs) as crowd:
+        lowering = in_background(
+            configure_agent, name="hermes", settings=Settings(max_risk_tier="low"), **BY
+        )
+        with pytest.raises(StillWaiting):
+            lowering.result(WATCH_SECONDS)
+        crowd.finish()
+        _, at_lowering = lowering.result(WAIT_SECONDS)
+    assert at_lowering == 2
+    with pytest.raises(RiskNotAllowed):
         transitions.claim(entry=Entry(hermes, "late"), task_id=late.task_id, owner="")
 
 

@@ -23,6 +23,7 @@ from tests.money import (
     catalogue_of_two,
     request,
     reserved,
+    resolve,
     waits,
 )
 
@@ -76,7 +77,7 @@ def test_sixty_four_reservers_never_pass_the_cap():
 
 def test_control_without_lock_and_condition_the_cap_is_passed(monkeypatch):
     cap(str(LARGE_CALL * FIT))
-    ledger.release(reservation_id=reserved().reservation.reservation_id, actor="agent:hermes")
+    resolve("released", reservation_id=reserved().reservation.reservation_id, actor="agent:hermes")
     monkeypatch.setattr(
         routes, "LOCK_WINDOWS", routes.LOCK_WINDOWS.replace(" FOR NO KEY UPDATE OF w", "")
     )
@@ -138,7 +139,7 @@ def chosen(monkeypatch):
 def two_that_meet(chosen):
     """The first of two reservers, whose transaction is open, and the second beside it."""
     cap(str(LARGE_CALL))
-    ledger.release(reservation_id=reserved().reservation.reservation_id, actor="agent:hermes")
+    resolve("released", reservation_id=reserved().reservation.reservation_id, actor="agent:hermes")
     chosen.clear()
     with ExitStack() as stack:
         with transaction.atomic():

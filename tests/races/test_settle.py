@@ -12,7 +12,7 @@ from governance.core.errors import ModelReservationStateInvalid
 from governance.money import ledger, reservations
 from governance.money.models import BudgetWindow, Resolution
 from governance.money.pricing import Usage
-from tests.money import LARGE_CALL, beside, cap, catalogue_of_two, reserved, waits
+from tests.money import LARGE_CALL, beside, cap, catalogue_of_two, reserved, resolve, waits
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -27,17 +27,17 @@ def held(transactional_db):
 
 
 def settle(held, tokens=10):
-    return ledger.settle(reservation_id=held, usage=Usage(tokens, tokens), actor=ACTOR)
+    return resolve("settled", reservation_id=held, usage=Usage(tokens, tokens), actor=ACTOR)
 
 
 def release(held):
-    return ledger.release(reservation_id=held, actor=ACTOR)
+    return resolve("released", reservation_id=held, actor=ACTOR)
 
 
 ENDS = [
     pytest.param(lambda held: settle(held, 20), id="settle with other usage"),
     pytest.param(release, id="release"),
-    pytest.param(lambda held: ledger.fail(reservation_id=held, actor=ACTOR), id="fail"),
+    pytest.param(lambda held: resolve("failed", reservation_id=held, actor=ACTOR), id="fail"),
 ]
 
 

@@ -18,9 +18,8 @@ from governance.core import clock, digests
 from governance.core.errors import DomainError
 from governance.money import catalogue, ledger
 from governance.money.models import BudgetWindow
-from jobs import transitions
+from jobs import executions, transitions
 from jobs.models import Execution, Job, Lease
-from jobs.transitions import executions
 from tests.simulation.installation import Daemon
 from tests.simulation.lives import (
     AGENTS,

@@ -26,7 +26,7 @@ from governance.core.models import Fact
 from governance.evidence import sealing
 from governance.money import ledger
 from governance.money.models import BudgetWindow, Reservation
-from jobs import transitions, wakeups
+from jobs import executions, wakeups
 from jobs.models import Execution, Job, JobType
 from tests.jobs.governed import price_a_model
 from tests.world import TEST
@@ -173,7 +173,7 @@ def reconcile_by_the_endpoints_own_log(endpoint: Endpoint) -> None:
         if execution.reconciliations.exclude(verdict="undetermined").exists():
             continue
         happened = endpoint.taken[execution.job.task.title] > 0
-        transitions.reconcile(
+        executions.reconcile(
             external_request_id=execution.external_request_id,
             verdict="happened" if happened else "not_happened",
             evidence={"seen_in": "the endpoint's log"},

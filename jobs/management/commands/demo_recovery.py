@@ -21,11 +21,10 @@ from governance.core.errors import OutcomeUnknown, RetryCeilingReached
 from governance.money import catalogue
 from governance.money.models import Reservation
 from governance.money.pricing import RateSet
-from jobs import transitions
+from jobs import executions, transitions
 from jobs.bootstrap import install
+from jobs.executions import Binding
 from jobs.models import Job, JobType
-from jobs.transitions import executions
-from jobs.transitions.executions import Binding
 
 AGENT, TASK, MODEL = "hermes", "demo-recovery", ("local", "stand-in")
 ACT: dict[str, Any] = {"actor": "command:demo", "reason": "the recovery story"}

@@ -5,7 +5,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from agents.management.acting import ActingCommand
 from agents.management.verbs import add_fields
-from jobs.transitions import reconcile
+from jobs.executions import reconcile
 from jobs.verbs.execution import RECONCILE
 
 #: The evidence and the result are JSON here, as programs have them.

@@ -142,7 +142,7 @@ class Command(BaseCommand):
         pulse.beat(
             SWEEPER,
             ended=sum(ended.values()),
-            failures=self.failures.told(),
+            failures=self.failures.as_json(),
             chores=sorted(self.broken),
         )
         return ended, failed

@@ -14,10 +14,10 @@ from governance.core import audit
 from governance.core.errors import InvalidArgument, NotFound
 from governance.core.models import AuditEvent
 from governance.evidence import envelopes
-from governance.money import catalogue, ledger
+from governance.money import catalogue
 from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
 from governance.money.pricing import RateSet, Usage
-from tests.money import LARGE, SMALL, TEST, cap, catalogue_of_two, price, reserved
+from tests.money import LARGE, SMALL, TEST, cap, catalogue_of_two, price, reserved, resolve
 
 pytestmark = pytest.mark.django_db
 
@@ -184,7 +184,8 @@ def test_a_published_price_costs_what_its_source_says():
     for tokens in (1000, 250_000):
         routed = reserved(estimated_input_tokens=tokens, max_output_tokens=tokens)
 
-        ended = ledger.settle(
+        ended = resolve(
+            "settled",
             reservation_id=routed.reservation.reservation_id,
             usage=Usage(tokens, 500, 100),
             actor="agent:hermes",

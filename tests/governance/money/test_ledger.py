@@ -42,6 +42,7 @@ from tests.money import (
     price,
     request,
     reserved,
+    resolve,
 )
 
 pytestmark = pytest.mark.django_db
@@ -350,7 +351,9 @@ def test_the_next_call_waits_for_the_end_of_the_one_before():
         ledger.reserve(request=request(call=2))
     with pytest.raises(ModelReservationStateInvalid):
         ledger.reserve(request=request(call=3))
-    ledger.settle(reservation_id=first.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR)
+    resolve(
+        "settled", reservation_id=first.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR
+    )
 
     assert ledger.reserve(request=request(call=2)).decision.call == 2
     assert RouteDecision.objects.count() == 2
@@ -358,7 +361,9 @@ def test_the_next_call_waits_for_the_end_of_the_one_before():
 
 def test_a_fallback_is_a_decision_of_its_own_for_a_model_that_did_not_fail():
     first = ledger.reserve(request=request())
-    ledger.fail(reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR)
+    resolve(
+        "failed", reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR
+    )
 
     second = ledger.reserve(request=request(call=2))
 
@@ -369,7 +374,9 @@ def test_a_fallback_is_a_decision_of_its_own_for_a_model_that_did_not_fail():
 
 def test_the_next_attempt_may_use_the_model_that_failed():
     first = ledger.reserve(request=request())
-    ledger.fail(reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR)
+    resolve(
+        "failed", reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR
+    )
 
     assert ledger.reserve(request=request(attempt=2)).model == "large"
 
@@ -418,8 +425,11 @@ def test_the_decision_keeps_the_price_of_its_time():
     routed = reserved()
     price(LARGE, input_rate="1000", output_rate="1000")
 
-    ended = ledger.settle(
-        reservation_id=routed.reservation.reservation_id, usage=Usage(1000, 1000), actor=ACTOR
+    ended = resolve(
+        "settled",
+        reservation_id=routed.reservation.reservation_id,
+        usage=Usage(1000, 1000),
+        actor=ACTOR,
     )
 
     assert ended.resolution.cost == LARGE_CALL
@@ -434,7 +444,8 @@ def test_settling_moves_what_was_held_to_what_was_spent():
     cap("1", scope="agent", key="hermes", window="day")
     routed = reserved()
 
-    ended = ledger.settle(
+    ended = resolve(
+        "settled",
         reservation_id=routed.reservation.reservation_id,
         usage=Usage(500, 100, 200, 50),
         provider_response_id="resp-1",
@@ -462,7 +473,9 @@ def test_missing_usage_costs_the_estimate_and_is_flagged():
     cap("1")
     routed = reserved()
 
-    ended = ledger.settle(reservation_id=routed.reservation.reservation_id, usage=None, actor=ACTOR)
+    ended = resolve(
+        "settled", reservation_id=routed.reservation.reservation_id, usage=None, actor=ACTOR
+    )
 
     assert ended.resolution.cost == LARGE_CALL
     assert ended.resolution.usage_missing
@@ -475,8 +488,11 @@ def test_an_overrun_is_recorded_in_full_flagged_and_blocks_the_next():
     budget = cap("0.05")
     routed = reserved()
 
-    ended = ledger.settle(
-        reservation_id=routed.reservation.reservation_id, usage=Usage(1000, 10_000), actor=ACTOR
+    ended = resolve(
+        "settled",
+        reservation_id=routed.reservation.reservation_id,
+        usage=Usage(1000, 10_000),
+        actor=ACTOR,
     )
 
     assert ended.resolution.overrun
@@ -491,7 +507,7 @@ def test_a_call_that_was_never_started_is_released_at_no_cost():
     cap("1")
     routed = reserved()
 
-    ended = ledger.release(reservation_id=routed.reservation.reservation_id, actor=ACTOR)
+    ended = resolve("released", reservation_id=routed.reservation.reservation_id, actor=ACTOR)
 
     assert (ended.resolution.cost, ended.resolution.cost_basis) == (0, "none")
     assert counters() == [(0, 0)]
@@ -506,7 +522,7 @@ def test_a_call_in_doubt_is_not_released():
     assert row["reservation_id"] == routed.reservation.reservation_id
 
     with pytest.raises(ModelReservationStateInvalid):
-        ledger.release(reservation_id=routed.reservation.reservation_id, actor=ACTOR)
+        resolve("released", reservation_id=routed.reservation.reservation_id, actor=ACTOR)
 
     assert Reservation.objects.get().state == "in_doubt"
     assert counters() == [(LARGE_CALL, 0)]
@@ -532,8 +548,12 @@ def test_a_failed_call_states_what_it_cost(end, cost, basis, missing):
     cap("1")
     routed = reserved()
 
-    ended = ledger.fail(
-        reservation_id=routed.reservation.reservation_id, error_code="429", actor=ACTOR, **end
+    ended = resolve(
+        "failed",
+        reservation_id=routed.reservation.reservation_id,
+        error_code="429",
+        actor=ACTOR,
+        **end,
     )
 
     assert ended.resolution.cost == Decimal(cost)
@@ -568,8 +588,8 @@ def test_the_same_end_again_is_the_stored_answer():
         "actor": ACTOR,
     }
 
-    first = ledger.settle(**end)
-    again = ledger.settle(**end)
+    first = resolve("settled", **end)
+    again = resolve("settled", **end)
 
     assert again.outcome == "already_recorded"
     assert again.resolution.cost == first.resolution.cost
@@ -580,18 +600,21 @@ def test_the_same_end_again_is_the_stored_answer():
 @pytest.mark.parametrize(
     "other",
     [
-        lambda of: ledger.settle(reservation_id=of, usage=Usage(10, 11), actor=ACTOR),
-        lambda of: ledger.settle(reservation_id=of, usage=None, actor=ACTOR),
-        lambda of: ledger.release(reservation_id=of, actor=ACTOR),
-        lambda of: ledger.fail(reservation_id=of, actor=ACTOR),
-        lambda of: ledger.reconcile(reservation_id=of, happened=False, reason="x", actor=ACTOR),
+        lambda of: resolve("settled", reservation_id=of, usage=Usage(10, 11), actor=ACTOR),
+        lambda of: resolve("settled", reservation_id=of, usage=None, actor=ACTOR),
+        lambda of: resolve("released", reservation_id=of, actor=ACTOR),
+        lambda of: resolve("failed", reservation_id=of, actor=ACTOR),
+        lambda of: resolve("failed", reservation_id=of, cost_basis="none", reason="x", actor=ACTOR),
     ],
 )
 def test_another_end_is_refused_and_changes_nothing(other):
     cap("1")
     routed = reserved()
-    ledger.settle(
-        reservation_id=routed.reservation.reservation_id, usage=Usage(10, 10), actor=ACTOR
+    resolve(
+        "settled",
+        reservation_id=routed.reservation.reservation_id,
+        usage=Usage(10, 10),
+        actor=ACTOR,
     )
     before = counters(), Resolution.objects.values().get(), AuditEvent.objects.count()
 
@@ -604,7 +627,7 @@ def test_another_end_is_refused_and_changes_nothing(other):
 
 def test_an_unknown_reservation_is_not_found():
     with pytest.raises(NotFound):
-        ledger.settle(reservation_id=uuid7(), usage=None, actor=ACTOR)
+        resolve("settled", reservation_id=uuid7(), usage=None, actor=ACTOR)
 
 
 def test_a_reservation_of_another_execution_is_not_ended():
@@ -624,46 +647,31 @@ def test_a_reservation_of_another_execution_is_not_ended():
 
 
 @pytest.mark.parametrize(
-    ("happened", "usage", "state", "cost"),
+    ("end", "cost"),
     [
-        (True, Usage(1000, 0), "settled", "0.01"),
-        (True, None, "settled", "0.03"),
-        (False, None, "failed", "0"),
+        ({"ended_as": "settled", "usage": Usage(1000, 0)}, "0.01"),
+        ({"ended_as": "settled"}, "0.03"),
+        ({"ended_as": "failed", "cost_basis": "none"}, "0"),
     ],
 )
-def test_an_operator_reconciles_a_call_in_doubt(happened, usage, state, cost):
+def test_a_call_in_doubt_ends_by_what_a_person_found_out(end, cost):
     cap("1")
     routed = ledger.reserve(request=another_request(), started=True)
 
-    ended = ledger.reconcile(
+    ended = resolve(
+        **end,
         reservation_id=routed.reservation.reservation_id,
-        happened=happened,
-        usage=usage,
         actor="user:anna",
         reason="provider's log",
     )
 
-    assert (ended.resolution.ended_as, ended.resolution.cost) == (state, Decimal(cost))
+    assert (ended.resolution.ended_as, ended.resolution.cost) == (end["ended_as"], Decimal(cost))
     assert (ended.resolution.resolved_by, ended.resolution.reason) == (
         "user:anna",
         "provider's log",
     )
     assert counters() == [(0, Decimal(cost))]
     assert_books_agree()
-
-
-def test_reconciling_needs_a_reason():
-    routed = ledger.reserve(request=request(), started=True)
-
-    with pytest.raises(InvalidArgument):
-        ledger.reconcile(
-            reservation_id=routed.reservation.reservation_id,
-            happened=True,
-            actor="user:anna",
-            reason="",
-        )
-
-    assert Reservation.objects.get().state == "in_doubt"
 
 
 def test_an_attempt_that_ends_releases_what_was_never_started():
@@ -720,7 +728,7 @@ def test_an_end_posts_to_the_window_in_which_it_was_held():
         )
         cursor.execute("SET session_replication_role = origin")
 
-    ledger.settle(reservation_id=routed.reservation.reservation_id, usage=None, actor=ACTOR)
+    resolve("settled", reservation_id=routed.reservation.reservation_id, usage=None, actor=ACTOR)
 
     assert counters() == [(0, LARGE_CALL)]
 
@@ -755,7 +763,9 @@ def test_an_end_posts_to_the_window_in_which_it_was_held():
 def test_the_database_refuses_to_rewrite_the_books(statement):
     cap("1")
     routed = reserved()
-    ledger.fail(reservation_id=routed.reservation.reservation_id, cost_basis="none", actor=ACTOR)
+    resolve(
+        "failed", reservation_id=routed.reservation.reservation_id, cost_basis="none", actor=ACTOR
+    )
 
     with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(statement)
@@ -787,21 +797,6 @@ def test_the_database_does_not_release_what_is_in_doubt():
     with pytest.raises(DatabaseError), transaction.atomic():
         Resolution.objects.create(**resolution)
         Reservation.objects.update(state="released")
-
-    assert Reservation.objects.get().state == "in_doubt"
-
-
-def test_reconciling_with_usage_of_a_call_that_did_not_happen_is_refused():
-    routed = ledger.reserve(request=request(), started=True)
-
-    with pytest.raises(InvalidArgument):
-        ledger.reconcile(
-            reservation_id=routed.reservation.reservation_id,
-            happened=False,
-            usage=Usage(1, 1),
-            actor="user:anna",
-            reason="provider's log",
-        )
 
     assert Reservation.objects.get().state == "in_doubt"
 
@@ -841,7 +836,7 @@ def test_budget_bars_show_what_is_held_and_spent():
     cap(None, scope="job", key="*", window="day")
     cap("0", scope="agent", key="openclaw")
     first, second = reserved(), reserved()
-    ledger.settle(reservation_id=first.reservation.reservation_id, usage=None, actor=ACTOR)
+    resolve("settled", reservation_id=first.reservation.reservation_id, usage=None, actor=ACTOR)
 
     bars = ledger.budget_bars()
 
@@ -857,7 +852,9 @@ def test_budget_bars_show_what_is_held_and_spent():
 
 def test_the_money_of_a_job_is_its_decisions_in_order(django_assert_num_queries):
     first = ledger.reserve(request=request())
-    ledger.fail(reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR)
+    resolve(
+        "failed", reservation_id=first.reservation.reservation_id, cost_basis="none", actor=ACTOR
+    )
     ledger.reserve(request=request(call=2))
     ledger.reserve(request=request(attempt=2))
     reserved()
@@ -883,8 +880,11 @@ def test_a_reservation_takes_three_round_trips_and_an_end_two(django_assert_num_
         with django_assert_num_queries(3 + 2):  # and a savepoint around them
             routed = ledger.reserve(request=asked)
         with django_assert_num_queries(2 + 2):
-            ledger.settle(
-                reservation_id=routed.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR
+            resolve(
+                "settled",
+                reservation_id=routed.reservation.reservation_id,
+                usage=Usage(1, 1),
+                actor=ACTOR,
             )
 
 
@@ -906,7 +906,9 @@ TAMPERED = [
 def test_verification_finds_what_was_tampered_with(statement, check):
     cap("1")
     settled = reserved()
-    ledger.settle(reservation_id=settled.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR)
+    resolve(
+        "settled", reservation_id=settled.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR
+    )
     reserved()
     assert_books_agree()
     with connection.cursor() as cursor:
@@ -922,7 +924,8 @@ def test_verification_finds_what_was_tampered_with(statement, check):
 def test_attempt_seven_gets_a_new_reservation_and_the_failed_one_stays_as_it_was():
     cap("1")
     sixth = ledger.reserve(request=request(attempt=6))
-    ledger.fail(
+    resolve(
+        "failed",
         reservation_id=sixth.reservation.reservation_id,
         cost_basis="none",
         error_code="overloaded",
@@ -931,8 +934,11 @@ def test_attempt_seven_gets_a_new_reservation_and_the_failed_one_stays_as_it_was
     before = Reservation.objects.values().get(), Resolution.objects.values().get()
 
     seventh = ledger.reserve(request=request(attempt=7))
-    ledger.settle(
-        reservation_id=seventh.reservation.reservation_id, usage=Usage(1000, 1000), actor=ACTOR
+    resolve(
+        "settled",
+        reservation_id=seventh.reservation.reservation_id,
+        usage=Usage(1000, 1000),
+        actor=ACTOR,
     )
 
     old = {"reservation_id": sixth.reservation.reservation_id}

@@ -1,0 +1,27 @@
+"""External effects: route, permit, start, result, reconciliation; contract sections 4 to 6.
+
+An effect may begin only after `start` has committed its execution as `unknown`.  From then on
+exactly one of three things is true: the attempt's worker reported the result, a person reconciled
+it with evidence, or it is unknown, and the job goes nowhere.
+"""
+
+from jobs.executions.binding import Binding
+from jobs.executions.permits import IssuedPermit, permit
+from jobs.executions.reconciliations import reconcile
+from jobs.executions.results import RESULTS, ResultOutcome, result
+from jobs.executions.routes import resolve_reservation, route
+from jobs.executions.starts import StartOutcome, start
+
+__all__ = [
+    "RESULTS",
+    "Binding",
+    "IssuedPermit",
+    "ResultOutcome",
+    "StartOutcome",
+    "permit",
+    "reconcile",
+    "resolve_reservation",
+    "result",
+    "route",
+    "start",
+]

@@ -1,0 +1,112 @@
+"""Bindings: the attempt that a governed call names, locked and judged before anything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from agents.entry import Entry
+from governance.core import digests
+from governance.core.errors import BindingMismatch, InvalidArgument, ModelReservationStateInvalid
+from governance.money.ledger import Resolved, Routed
+from governance.money.models import Reservation
+from jobs.models import Execution
+from jobs.transitions.preconditions import check_token, need_active, need_lease
+from jobs.transitions.work import LockedJob, Work, lock
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The attempt of a governed call: "binding" in section 9 of the contract."""
+
+    task_id: str
+    attempt: int
+    fencing_token: int
+    external_request_id: str
+
+
+def lock_bound(entry: Entry, binding: Binding) -> tuple[Work, LockedJob]:
+    """Lock the job that the binding names, for the worker that calls.
+
+    :raises NotFound, WrongOwner: it is no job of the caller's agent.
+    """
+    work = lock([binding.task_id], entry=entry, numbers=[binding.attempt])
+    return work, work.get(binding.task_id)
+
+
+def need_acting(work: Work, locked: LockedJob, binding: Binding) -> None:
+    """Refuse an attempt that is not live in every respect: token, state, lease, identity.
+
+    :raises StaleFencingToken, InvalidTransition, LeaseExpired, BindingMismatch: it may not act.
+    """
+    check_token(work, locked, binding.attempt, binding.fencing_token)
+    need_active(locked)
+    need_lease(work, locked)
+    need_identity(locked, binding)
+
+
+def need_identity(locked: LockedJob, binding: Binding) -> None:
+    """Refuse a request id that is not the one of task, job, execution, runtime and attempt.
+
+    :raises BindingMismatch: contract section 5 says how it is computed.
+    """
+    attempt = locked.attempts.get(binding.attempt)
+    if attempt is None:
+        raise BindingMismatch("There is no such attempt.")
+    expected = digests.external_request_id(
+        task_id=locked.job.task_id,
+        job_id=str(locked.job.job_id),
+        execution_digest=locked.task.execution_digest,
+        runtime=attempt.runtime,
+        attempt=binding.attempt,
+    )
+    if binding.external_request_id != expected:
+        raise BindingMismatch()
+
+
+def need_held_reservation(locked: LockedJob, binding: Binding, reservation_id: UUID | None) -> None:
+    """Refuse to begin without a reservation that is held for this attempt.
+
+    :param reservation_id: None only where the job type uses no model.
+    :raises InvalidArgument: it uses one.
+    :raises ModelReservationStateInvalid: the reservation is another's, or has ended.
+    """
+    if reservation_id is None:
+        if locked.type.uses_model:
+            raise InvalidArgument("This job type uses a model; a reservation is required.")
+        return
+    # Whoever would end it locks the job first, as this transaction has.
+    held = Reservation.objects.filter(
+        reservation_id=reservation_id,
+        external_request_id=binding.external_request_id,
+        state=Reservation.State.HELD,
+    )
+    if not held.exists():
+        raise ModelReservationStateInvalid("The reservation is not held for this attempt.")
+
+
+def lock_execution(locked: LockedJob, binding: Binding) -> Execution | None:
+    """Lock and return the execution of the binding, with its permit; None: none was started."""
+    return (
+        Execution.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("permit")
+        .filter(job_id=locked.job.pk, external_request_id=binding.external_request_id)
+        .first()
+    )
+
+
+def mark_governed(work: Work, locked: LockedJob) -> None:
+    """Note that the running attempt has authority that must end with it."""
+    attempt = locked.last_attempt
+    assert attempt is not None
+    if not attempt.governed:
+        attempt.governed = True
+        work.touch_attempt(attempt)
+
+
+def note_money(
+    work: Work, locked: LockedJob, done: Routed | Resolved, *, actor: str, reason: str = ""
+) -> None:
+    """Chain what the ledger did to the job whose money it is."""
+    event = done.event()
+    work.note(locked, action=event["action"], actor=actor, reason=reason, details=event["after"])

@@ -1,0 +1,217 @@
+"""Results: what the attempt's worker says became of the execution that it started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from agents.entry import Entry
+from governance.core.errors import (
+    BindingMismatch,
+    InvalidTransition,
+    ModelReservationStateInvalid,
+    NotFound,
+    ResultDigestConflict,
+)
+from governance.money import ledger
+from governance.money.ledger import End
+from governance.money.models import Reservation
+from governance.money.pricing import Usage
+from jobs.executions.binding import Binding, lock_bound, lock_execution, note_money
+from jobs.models import Execution, ExecutionEvidence
+from jobs.transitions.preconditions import check_token
+from jobs.transitions.work import LockedJob, State, Work, digest
+
+#: What a worker may report of an execution; among the states that this has.
+RESULTS = frozenset({"succeeded", "failed", "not_started"})
+
+
+@dataclass(frozen=True)
+class ResultOutcome:
+    """A result that is `recorded` or was `already_recorded`, with its execution at an instant.
+
+    `as_evidence`: the attempt had ended, so that nothing else has changed.
+    """
+
+    outcome: str
+    execution: Execution
+    at: datetime
+    as_evidence: bool = False
+
+
+@dataclass(frozen=True)
+class Report:
+    """A worker's report on an execution."""
+
+    outcome: str
+    result_sha256: str
+    result: Any
+    result_pointer: str
+    usage: dict[str, int] | None
+    error_code: str
+
+    @property
+    def content_sha256(self) -> str:
+        """Return the digest of all that must be equal when the report is repeated."""
+        return digest(**vars(self))
+
+    def end_of(self, reservation_id: UUID) -> End:
+        """Return how the reservation of the call that is reported on ends."""
+        if self.outcome == "succeeded":
+            ended_as, usage, cost_basis = "settled", self.usage, None
+        elif self.outcome == "failed":
+            ended_as, usage, cost_basis = "failed", self.usage, None
+        else:
+            # The worker vouches that nothing was sent, so nothing was billed.
+            ended_as, usage, cost_basis = "failed", None, "none"
+        return End(
+            reservation_id=reservation_id,
+            ended_as=ended_as,
+            usage=Usage.read(usage),
+            cost_basis=cost_basis,
+            error_code=self.error_code,
+        )
+
+
+@transaction.atomic
+def result(
+    *,
+    entry: Entry,
+    external_request_id: str,
+    task_id: str,
+    attempt: int,
+    fencing_token: int,
+    execution_digest: str,
+    outcome: str,
+    result_sha256: str,
+    result: Any = None,
+    result_pointer: str = "",
+    usage: dict[str, int] | None = None,
+    error_code: str = "",
+) -> ResultOutcome:
+    """Bind the result to a started execution.
+
+    From the attempt that still runs: recorded, and its first reservation ended with it.  From
+    one that has ended: kept as evidence, states and money unchanged.
+
+    :param outcome: `succeeded`, `failed` or `not_started`.
+    :raises NotFound: there is no such execution of the job.
+    :raises BindingMismatch: attempt, token, request id or digest are not those of the execution.
+    :raises ResultDigestConflict: another result is recorded.
+    :raises InvalidTransition: the execution was refused.
+    :raises SessionSuperseded, DispatcherEpochStale: the session that made the running attempt may
+        no longer act, and the request names no other.
+    :raises ModelReservationStateInvalid: a later call of the attempt has not ended; nothing
+        would end its reservation any more.
+    """
+    report = Report(outcome, result_sha256, result, result_pointer, usage, error_code)
+    binding = Binding(task_id, attempt, fencing_token, external_request_id)
+    work, locked = lock_bound(entry, binding)
+    execution = lock_execution(locked, binding)
+    if execution is None:
+        raise NotFound("There is no execution of that id.")
+    bound = (execution.attempt, execution.fencing_token, execution.execution_digest)
+    if bound != (attempt, fencing_token, execution_digest):
+        raise BindingMismatch("attempt, fencing_token or execution_digest are not the execution's.")
+    if execution.outcome_sha256:
+        if execution.outcome_sha256 != report.content_sha256:
+            raise ResultDigestConflict(current={"state": execution.state})
+        return ResultOutcome("already_recorded", execution, work.now)
+    if execution.state == Execution.State.REFUSED:
+        raise InvalidTransition("The execution was refused; it has no result.")
+    current = (locked.job.attempt, locked.job.fencing_token) == (attempt, fencing_token)
+    if not current or locked.job.state != State.ACTIVE:
+        return _keep_evidence(work, locked, execution, report)
+    check_token(work, locked, attempt, fencing_token)
+    _need_later_calls_ended(execution)
+    _bind(work, locked, execution, report)
+    _end_first_reservation(work, locked, execution, report)
+    work.save()
+    return ResultOutcome("recorded", execution, work.now)
+
+
+def _need_later_calls_ended(execution: Execution) -> None:
+    still_open = Reservation.objects.filter(
+        external_request_id=execution.external_request_id, state__in=Reservation.OPEN
+    )
+    if execution.reservation_id is not None:
+        still_open = still_open.exclude(reservation_id=execution.reservation_id)
+    if (waiting := still_open.first()) is not None:
+        raise ModelReservationStateInvalid(
+            "A later call of this attempt has not ended; resolve its reservation first.",
+            current={"reservation_id": str(waiting.reservation_id), "state": waiting.state},
+        )
+
+
+def _bind(work: Work, locked: LockedJob, execution: Execution, report: Report) -> None:
+    execution.state = report.outcome
+    execution.resulted_at = work.now
+    execution.outcome_sha256 = report.content_sha256
+    execution.result_sha256 = report.result_sha256
+    execution.result, execution.result_pointer = report.result, report.result_pointer
+    execution.usage, execution.error_code = report.usage, report.error_code
+    execution.save()
+    locked.job.unresolved_executions -= 1
+    locked.job.revision += 1
+    work.note(
+        locked,
+        action=f"execution.{report.outcome}",
+        actor=work.worker.actor,
+        details={
+            "external_request_id": execution.external_request_id,
+            "result_sha256": report.result_sha256,
+        },
+    )
+
+
+def _end_first_reservation(
+    work: Work, locked: LockedJob, execution: Execution, report: Report
+) -> None:
+    """End the reservation that the execution was started with, unless the worker has already."""
+    reservation_id, actor = execution.reservation_id, work.worker.actor
+    if reservation_id is None:
+        return
+    still_open = Reservation.objects.filter(
+        reservation_id=reservation_id, state__in=Reservation.OPEN
+    )
+    if not still_open.exists():
+        return
+    resolved = ledger.resolve(end=report.end_of(reservation_id), actor=actor)
+    note_money(work, locked, resolved, actor=actor)
+
+
+def _keep_evidence(
+    work: Work, locked: LockedJob, execution: Execution, report: Report
+) -> ResultOutcome:
+    """Keep what a worker says whose attempt has ended. Nothing else changes."""
+    sha256, worker = report.content_sha256, work.worker.actor
+    if ExecutionEvidence.objects.filter(execution=execution, content_sha256=sha256).exists():
+        return ResultOutcome("already_recorded", execution, work.now, as_evidence=True)
+    work.add(
+        ExecutionEvidence(
+            execution=execution,
+            given_by=worker,
+            given_at=work.now,
+            attempt=execution.attempt,
+            fencing_token=execution.fencing_token,
+            outcome=report.outcome,
+            content_sha256=sha256,
+            content=vars(report),
+        )
+    )
+    work.note(
+        locked,
+        action="execution.evidence_kept",
+        actor=worker,
+        details={
+            "external_request_id": execution.external_request_id,
+            "outcome": report.outcome,
+            "content_sha256": sha256,
+        },
+    )
+    work.save()
+    return ResultOutcome("recorded", execution, work.now, as_evidence=True)

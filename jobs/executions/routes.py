@@ -1,0 +1,127 @@
+"""Money of an attempt's model calls: decide and reserve before each, end the reservation after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import transaction
+
+from agents.entry import Entry
+from governance.core.errors import NotFound
+from governance.money import ledger
+from governance.money.ledger import End, Resolved, Routed, RouteRequest
+from governance.money.models import Reservation
+from governance.money.pricing import Usage
+from jobs.executions.binding import (
+    Binding,
+    lock_bound,
+    lock_execution,
+    mark_governed,
+    need_acting,
+    need_identity,
+    note_money,
+)
+from jobs.models import Execution
+from jobs.transitions.preconditions import check_token, need_active
+from jobs.transitions.work import LockedJob
+
+
+@transaction.atomic
+def route(
+    *,
+    entry: Entry,
+    binding: Binding,
+    route_request_id: str,
+    estimated_input_tokens: int,
+    max_output_tokens: int,
+    requirements: Sequence[str] = (),
+) -> Routed:
+    """Decide which model the attempt may use and reserve its budget, in one transaction.
+
+    The same `route_request_id` again gives the same decision. Call N needs call N-1 to have ended.
+    A refusal is a decision too, and is recorded: `refusal` of what is returned is to be answered.
+
+    :raises BindingMismatch: an id is not the one that the server computes.
+    :raises LeaseExpired, StaleFencingToken, InvalidTransition: the attempt may not act.
+    """
+    work, locked = lock_bound(entry, binding)
+    need_acting(work, locked, binding)
+    attempt = locked.last_attempt
+    assert attempt is not None
+    execution = lock_execution(locked, binding)
+    routed = ledger.reserve(
+        request=RouteRequest(
+            route_request_id=route_request_id,
+            external_request_id=binding.external_request_id,
+            task_id=locked.job.task_id,
+            job_id=locked.job.job_id,
+            attempt=binding.attempt,
+            fencing_token=binding.fencing_token,
+            agent=locked.owner,
+            job_type=locked.type.name,
+            risk_tier=locked.job.risk_tier,
+            runtime=attempt.runtime,
+            estimated_input_tokens=estimated_input_tokens,
+            max_output_tokens=max_output_tokens,
+            requirements=tuple(requirements),
+        ),
+        started=execution is not None and execution.state == Execution.State.UNKNOWN,
+    )
+    if not routed.replayed:
+        mark_governed(work, locked)
+        note_money(work, locked, routed, actor=work.worker.actor)
+        work.save()
+    return routed
+
+
+@transaction.atomic
+def resolve_reservation(
+    *,
+    entry: Entry,
+    binding: Binding,
+    reservation_id: UUID,
+    end: str,
+    usage: dict[str, int] | None = None,
+    provider_response_id: str = "",
+    error_code: str = "",
+    cost_basis: str = "",
+) -> Resolved:
+    """End a reservation of the attempt: `settled`, `released` or `failed`; contract section 9.
+
+    A repetition is answered, or refused, by the recorded end, whatever the job has come to since.
+
+    :raises InvalidArgument: usage or cost basis contradict the end.
+    :raises ModelReservationStateInvalid: it has ended otherwise, or `released` after its
+        execution started.
+    :raises StaleFencingToken, InvalidTransition: the attempt has ended; what it left open is
+        resolved with its end, or by a person.
+    """
+    wanted = End(
+        reservation_id=reservation_id,
+        ended_as=end,
+        usage=Usage.read(usage),
+        provider_response_id=provider_response_id,
+        error_code=error_code,
+        cost_basis=cost_basis or None,
+    )
+    work, locked = lock_bound(entry, binding)
+    need_identity(locked, binding)
+    reservation = Reservation.objects.filter(
+        reservation_id=reservation_id, external_request_id=binding.external_request_id
+    ).first()
+    if reservation is None:
+        raise NotFound("There is no reservation of that id for this attempt.")
+    if reservation.state in Reservation.OPEN or not _token_is_of_attempt(locked, binding):
+        check_token(work, locked, binding.attempt, binding.fencing_token)
+        need_active(locked)
+    resolved = ledger.resolve(end=wanted, actor=work.worker.actor)
+    if resolved.outcome == "recorded":
+        note_money(work, locked, resolved, actor=work.worker.actor)
+        work.save()
+    return resolved
+
+
+def _token_is_of_attempt(locked: LockedJob, binding: Binding) -> bool:
+    attempt = locked.attempts.get(binding.attempt)
+    return attempt is not None and attempt.fencing_token == binding.fencing_token

@@ -1,0 +1,175 @@
+"""Starts: the permit is spent and the execution recorded, before anything outside happens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from django.db import transaction
+
+from agents.entry import Entry
+from governance.core.errors import (
+    BindingMismatch,
+    DispatcherEpochStale,
+    DomainError,
+    ExecutionConflict,
+    ExecutionPaused,
+    LiveExecutionNotAuthorized,
+    NotFound,
+    PermitExpired,
+    PermitRevoked,
+    PermitSpent,
+    SessionSuperseded,
+)
+from governance.money import ledger
+from jobs.executions.binding import (
+    Binding,
+    lock_bound,
+    lock_execution,
+    need_acting,
+    need_held_reservation,
+)
+from jobs.executions.permits import live_authorized
+from jobs.models import Execution, ExecutionMode, Permit
+from jobs.transitions.preconditions import need_session
+from jobs.transitions.work import LockedJob, Work
+
+
+@dataclass(frozen=True)
+class StartOutcome:
+    """An execution that is `started` or was `already_started`, as it stands at an instant."""
+
+    outcome: str
+    execution: Execution
+    at: datetime
+
+
+@transaction.atomic
+def start(
+    *,
+    entry: Entry,
+    permit_id: UUID,
+    binding: Binding,
+    execution_digest: str,
+    runtime: str,
+    request_sha256: str,
+) -> StartOutcome | DomainError:
+    """Spend the permit and record the execution as `unknown`, before anything outside happens.
+
+    The decision is stored once: the same request again gets the stored one (`already_started`),
+    which never means that the effect may be begun again.  A refusal that is returned was recorded.
+
+    :raises SessionRequired: the caller has no activated session.
+    :raises ExecutionConflict: the attempt's execution was started by another request.
+    :raises StaleFencingToken, InvalidTransition, LeaseExpired, BindingMismatch: the attempt may
+        not act, or the request is not the one that its envelope and its runtime allow.
+    :raises PermitSpent, PermitRevoked, PermitExpired: the permit is not good (any more).
+    :raises ExecutionPaused: the job is paused.
+    """
+    work, locked = lock_bound(entry, binding)
+    need_session(work)
+    request = {
+        "execution_digest": execution_digest,
+        "runtime": runtime,
+        "request_sha256": request_sha256,
+    }
+    known = lock_execution(locked, binding)
+    if known is not None:
+        return _repeated(known, permit_id, request, at=work.now)
+    need_acting(work, locked, binding)
+    if locked.task.execution_digest != execution_digest:
+        raise BindingMismatch("execution_digest is not that of the job's envelope.")
+    if locked.last_attempt is None or locked.last_attempt.runtime != runtime:
+        raise BindingMismatch("runtime is not the one that the attempt is pinned to.")
+    permit = _good_permit(work, locked, permit_id, binding)
+    refusal = None
+    if permit.mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):
+        refusal = LiveExecutionNotAuthorized()
+    permit.state = Permit.State.REVOKED if refusal else Permit.State.SPENT
+    permit.ended_at = work.now
+    permit.save(update_fields=["state", "ended_at"])
+    execution = Execution(
+        external_request_id=binding.external_request_id,
+        job_id=locked.job.pk,
+        attempt=binding.attempt,
+        fencing_token=binding.fencing_token,
+        permit=permit,
+        reservation_id=permit.reservation_id,
+        mode=permit.mode,
+        state=Execution.State.REFUSED if refusal else Execution.State.UNKNOWN,
+        refusal_reason=refusal.reason if refusal else "",
+        decided_at=work.now,
+        deadline_at=permit.deadline_at,
+        **request,
+    )
+    work.add(execution)
+    if refusal is None:
+        work.also(ledger.mark_in_doubt(external_request_ids=[binding.external_request_id]))
+        locked.job.unresolved_executions += 1
+        locked.job.revision += 1
+    work.note(
+        locked,
+        action="execution.refused" if refusal else "execution.started",
+        actor=work.worker.actor,
+        reason=refusal.detail if refusal else "",
+        details={
+            "external_request_id": binding.external_request_id,
+            "permit_id": str(permit_id),
+            "mode": permit.mode,
+        },
+    )
+    work.save()
+    return refusal or StartOutcome("started", execution, work.now)
+
+
+def _repeated(
+    known: Execution, permit_id: UUID, request: dict[str, str], *, at: datetime
+) -> StartOutcome | DomainError:
+    """Answer a start of an attempt whose execution was decided before.
+
+    :raises ExecutionConflict: by another permit or request.
+    """
+    same = known.permit.permit_id == permit_id and all(
+        getattr(known, name) == value for name, value in request.items()
+    )
+    if not same:
+        raise ExecutionConflict(current={"state": known.state})
+    if known.state == Execution.State.REFUSED:
+        return LiveExecutionNotAuthorized()
+    return StartOutcome("already_started", known, at)
+
+
+def _good_permit(work: Work, locked: LockedJob, permit_id: UUID, binding: Binding) -> Permit:
+    """Lock and return the permit if it lets this caller start now.
+
+    :raises NotFound, SessionSuperseded, DispatcherEpochStale, BindingMismatch: it is not there,
+        or of another session, epoch or attempt.
+    :raises PermitSpent, PermitRevoked, PermitExpired, ExecutionPaused,
+        ModelReservationStateInvalid: not (any more).
+    """
+    caller = work.worker
+    found = (
+        Permit.objects.select_for_update(no_key=True)
+        .filter(permit_id=permit_id, job_id=locked.job.pk)
+        .first()
+    )
+    if found is None:
+        raise NotFound("There is no permit of that id.")
+    if found.session_id != caller.session_pk or found.session_generation != caller.generation:
+        raise SessionSuperseded("The permit belongs to another session.")
+    if found.dispatcher_epoch != caller.dispatcher_epoch:
+        raise DispatcherEpochStale()
+    bound = (found.attempt, found.fencing_token, found.external_request_id)
+    if bound != (binding.attempt, binding.fencing_token, binding.external_request_id):
+        raise BindingMismatch("The permit is bound to another request.")
+    if found.state == Permit.State.SPENT:
+        raise PermitSpent()
+    if found.state == Permit.State.REVOKED:
+        raise PermitRevoked()
+    if found.state == Permit.State.EXPIRED or found.deadline_at <= work.now:
+        raise PermitExpired()
+    if locked.job.paused:
+        raise ExecutionPaused()
+    need_held_reservation(locked, binding, found.reservation_id)
+    return found

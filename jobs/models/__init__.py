@@ -1,0 +1,46 @@
+"""The work: job types, jobs and their attempts, and every human decision on them.
+
+The hot rows are narrow and apart: `Job` (state) beside `Task` (payload, never changed), `Lease`
+(written at every heartbeat, exists only while a job is active) beside `Attempt` (history).
+"""
+
+from jobs.models.attempts import Attempt, Lease
+from jobs.models.decisions import Approval, Escalation, RetryExtension, Review
+from jobs.models.executions import (
+    Execution,
+    ExecutionEvidence,
+    ExecutionMode,
+    LiveAuthorization,
+    Permit,
+    Reconciliation,
+)
+from jobs.models.jobs import FINISHED_STATES, WAITING_STATES, Job, JobState, Priority, Task
+from jobs.models.reflections import Reflection, Skill
+from jobs.models.types import JobType, Source
+from jobs.models.uploads import Upload
+
+__all__ = [
+    "FINISHED_STATES",
+    "WAITING_STATES",
+    "Approval",
+    "Attempt",
+    "Escalation",
+    "Execution",
+    "ExecutionEvidence",
+    "ExecutionMode",
+    "Job",
+    "JobState",
+    "JobType",
+    "Lease",
+    "LiveAuthorization",
+    "Permit",
+    "Priority",
+    "Reconciliation",
+    "Reflection",
+    "RetryExtension",
+    "Review",
+    "Skill",
+    "Source",
+    "Task",
+    "Upload",
+]
