@@ -1,14 +1,17 @@
-"""The gate of every worker write: is the caller still who it was, and may it act at all?
+"""The gate of every worker write: the caller is still who it was, and may act at all.
 
 One network round trip: the shared advisory lock of the agent, then session, epoch, admission and
 inhibit as they stand *after* the lock, then whatever the transition wants to lock and read.  Who
 closes admission, sets an inhibit, activates a session or rotates the epoch takes the exclusive
 lock, so that what is read here stays true until this transaction ends.
+
+Whether a caller may act is one rule, `CALLER_FAULT`: in SQL, since heartbeats renew and judge in
+one statement, and translated to its refusal by `admission_fault`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +23,7 @@ from agents.principals import Principal
 from governance.core import sql
 from governance.core.errors import (
     DispatcherEpochStale,
+    DomainError,
     PermissionDenied,
     RateLimited,
     SessionNotApproved,
@@ -32,21 +36,60 @@ AGENT_LOCK = 1
 
 LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 
-# Locks: none of its own; must follow LOCK_SHARED in a statement of its own, since a statement that
-# waits for a lock still reads the snapshot from before the wait.  Indexes: primary keys,
-# session_one_implicit_per_worker, session_id; inhibit_open_idx.
-_READ_CALLER = """
-SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.approve_cells, a.admission,
-       a.admission_generation, a.max_risk_tier, f.dispatcher_epoch,
-       s.id AS session_pk, s.session_id, s.kind, s.state,
-       s.worker_id, s.runtime, s.generation, s.dispatcher_epoch AS session_epoch,
+#: Why a caller, or a session, may not act: each word that the SQL below gives, as its refusal.
+FAULTS: dict[str, Callable[[UUID], DomainError]] = {
+    "disabled": lambda epoch: PermissionDenied("This agent is disabled."),
+    # An implicit session is a name that anybody with the token can say: no cell was approved.
+    "no session": lambda epoch: SessionRequired(
+        "This agent acts through approved sessions only; activate."
+    ),
+    "unknown session": lambda epoch: SessionRequired("The session is not known; activate."),
+    "not approved": lambda epoch: SessionNotApproved(),
+    "superseded": lambda epoch: SessionSuperseded(),
+    "stale epoch": lambda epoch: DispatcherEpochStale(current={"dispatcher_epoch": str(epoch)}),
+}
+
+
+def session_fault(session: str, epoch: str) -> str:
+    """Return the SQL of why a session may not act: a word of `FAULTS`, or NULL.
+
+    :param session: alias of its row; without a row there is no fault.
+    :param epoch: the SQL of the dispatcher epoch in force.
+    """
+    return (
+        f"CASE WHEN {session}.state = 'pending' THEN 'not approved'"
+        f" WHEN {session}.state = 'superseded' THEN 'superseded'"
+        f" WHEN {session}.kind = 'activated' AND {session}.dispatcher_epoch <> {epoch}"
+        " THEN 'stale epoch' END"
+    )
+
+
+#: The SQL of why the caller may not act, over the rows of `CALLER`: the one statement of that rule.
+CALLER_FAULT = f"""CASE
+    WHEN NOT a.enabled THEN 'disabled'
+    WHEN %(session)s::uuid IS NULL AND a.approve_cells THEN 'no session'
+    WHEN %(session)s::uuid IS NOT NULL AND s.id IS NULL THEN 'unknown session'
+    ELSE COALESCE({session_fault("s", "f.dispatcher_epoch")},
+                  CASE WHEN %(epoch)s::uuid <> f.dispatcher_epoch THEN 'stale epoch' END) END"""
+_CALLER = """agents_agent a
+  LEFT JOIN agents_fleet f ON f.id = 1
+  LEFT JOIN agents_session s ON s.agent_id = a.id AND """
+# The agent, the fleet and the session that the request names. Indexes: primary keys, session_id.
+CALLER = _CALLER + "s.kind = 'activated' AND s.session_id = %(session)s::uuid"
+# The same of the older contract. Index: session_one_implicit_per_worker.
+CALLER_BY_NAME = _CALLER + "s.kind = 'implicit' AND s.worker_id = %(worker)s"
+
+
+def _reading(caller: str) -> str:
+    return f"""
+SELECT {CALLER_FAULT} AS fault, a.id AS agent_id, a.name AS agent, a.max_risk_tier, a.admission,
+       a.admission_generation, f.dispatcher_epoch,
+       s.id AS session_pk, s.session_id, s.kind, s.worker_id, s.runtime, s.generation,
        i.id AS inhibit_id, i.reason AS inhibit_reason, i.owner AS inhibit_owner,
        i.ends_at AS inhibit_ends_at, clock_timestamp() AS now,
        COALESCE(p.last_heartbeat_at < clock_timestamp() - make_interval(secs => 10), true)
            AS seen_due
-  FROM agents_agent a
-  LEFT JOIN agents_fleet f ON f.id = 1
-  LEFT JOIN agents_session s ON s.agent_id = a.id AND {session}
+  FROM {caller}
   LEFT JOIN agents_presence p ON p.session_id = s.id
   LEFT JOIN LATERAL (
         SELECT * FROM agents_maintenanceinhibit m
@@ -54,10 +97,14 @@ SELECT a.id AS agent_id, a.name AS agent, a.enabled, a.approve_cells, a.admissio
            AND m.starts_at <= clock_timestamp()
            AND (m.ends_at IS NULL OR m.ends_at > clock_timestamp())
          ORDER BY m.ends_at DESC NULLS FIRST LIMIT 1) i ON true
- WHERE a.id = %(agent_id)s
+ WHERE a.id = %(agent)s
 """
-READ_BY_SESSION = _READ_CALLER.format(session="s.kind = 'activated' AND s.session_id = %(session)s")
-READ_BY_WORKER = _READ_CALLER.format(session="s.kind = 'implicit' AND s.worker_id = %(session)s")
+
+
+# Locks: none of its own; must follow LOCK_SHARED in a statement of its own, since a statement that
+# waits for a lock still reads the snapshot from before the wait.  Index: inhibit_open_idx.
+READ_CALLER = _reading(CALLER)
+READ_CALLER_BY_NAME = _reading(CALLER_BY_NAME)
 
 #: New names of one agent in a day. A worker that takes another name for every job is fine; one
 #: that takes a name for every request is broken, and these rows are kept.
@@ -138,24 +185,48 @@ def enter(
         session is not, or no longer, one that may act.
     :raises RateLimited: the agent has taken too many names today.
     """
-    if entry.principal.kind != "agent":
-        raise PermissionDenied("Only an agent's credential may do that.")
-    agent_id = entry.principal.id
+    agent_id = need_agent(entry.principal)
     read = sql.Statement(
-        READ_BY_SESSION if entry.session_id else READ_BY_WORKER,
-        {"agent_id": agent_id, "session": entry.session_id or entry.worker_id},
+        READ_CALLER if entry.session_id else READ_CALLER_BY_NAME,
+        {
+            "agent": agent_id,
+            "session": entry.session_id,
+            "epoch": entry.epoch,
+            "worker": entry.worker_id,
+        },
     )
     lock = sql.Statement(LOCK_SHARED, (AGENT_LOCK, agent_id))
     _, [row], *rest = sql.pipeline(lock, read, *also)
-    if make_session and row["session_pk"] is None and entry.session_id is None:
+    if (fault := admission_fault(row)) is not None:
+        raise fault
+    if make_session and row["session_pk"] is None:
         _, [row] = sql.pipeline(add_implicit(agent_id=agent_id, worker_id=entry.worker_id), read)
         if row["session_pk"] is None:
             raise too_many_names()
-    _check(entry, row)
     if make_session and row["seen_due"] and row["session_pk"] is not None:
         seen = {"session": row["session_pk"], "runtime": row["runtime"] or ""}
         sql.pipeline(sql.Statement(NOTE_PRESENCE, seen))
     return _caller(entry, row), rest
+
+
+def need_agent(principal: Principal) -> int:
+    """Return the primary key of the agent that calls.
+
+    :raises PermissionDenied: the principal is no agent.
+    """
+    if principal.kind != "agent":
+        raise PermissionDenied("Only an agent's credential may do that.")
+    return principal.id
+
+
+def admission_fault(row: sql.Row) -> DomainError | None:
+    """Return why the caller that `CALLER_FAULT` judged may not act, or None."""
+    return fault_of(row["fault"], row["dispatcher_epoch"])
+
+
+def fault_of(word: str | None, dispatcher_epoch: UUID) -> DomainError | None:
+    """Return the refusal that a word of `FAULTS` stands for, or None for none."""
+    return FAULTS[word](dispatcher_epoch) if word else None
 
 
 def add_implicit(*, agent_id: int, worker_id: str) -> sql.Statement:
@@ -170,30 +241,6 @@ def too_many_names() -> RateLimited:
         f"The agent has taken {IMPLICIT_A_DAY_MAX} new worker ids in a day; use one of them.",
         after_seconds=RETRY_SECONDS,
     )
-
-
-def _check(entry: Entry, row: sql.Row) -> None:
-    if not row["enabled"]:
-        raise PermissionDenied("This agent is disabled.")
-    if entry.session_id is None:
-        # An implicit session is a name that anybody with the token can say: no cell was approved.
-        if row["approve_cells"]:
-            raise SessionRequired("This agent acts through approved sessions only; activate.")
-        known = {entry.epoch}
-    else:
-        _check_session(row)
-        known = {entry.epoch, row["session_epoch"]}
-    if not known <= {None, row["dispatcher_epoch"]}:
-        raise DispatcherEpochStale(current={"dispatcher_epoch": str(row["dispatcher_epoch"])})
-
-
-def _check_session(row: sql.Row) -> None:
-    if row["session_pk"] is None:
-        raise SessionRequired("The session is not known; activate.")
-    if row["state"] == "pending":
-        raise SessionNotApproved()
-    if row["state"] != "current":
-        raise SessionSuperseded()
 
 
 def _caller(entry: Entry, row: sql.Row) -> Caller:

@@ -9,17 +9,13 @@ from agents import guard, workload
 from agents.models import Agent, Fleet, MaintenanceInhibit, Session
 from agents.principals import Principal
 from governance.core import clock
+from governance.core.clock import instant
 from governance.core.errors import NotFound, PermissionDenied
 
 SESSIONS_MAX = 100
 #: An agent counts as late when it was silent for three of these.
 BEATS_PER_FRESH = 3
 BEAT_SECONDS_MIN = 1
-
-
-def instant(at: datetime | None) -> str | None:
-    """Return an instant as RFC 3339 in UTC."""
-    return at.isoformat().replace("+00:00", "Z") if at else None
 
 
 def heartbeat_interval_seconds(agent: Agent) -> int:

@@ -21,6 +21,7 @@ from agents.models import Activation, Agent, CellApproval, Credential, Fleet, Pr
 from agents.principals import Principal
 from agents.queries import heartbeat_interval_seconds
 from governance.core import audit, clock
+from governance.core.clock import instant
 from governance.core.digests import canonical
 from governance.core.errors import (
     IdempotencyKeyReused,
@@ -247,7 +248,6 @@ def _answer(
     agent: Agent, session: Session, principal: Principal, *, rebound: bool
 ) -> dict[str, Any]:
     credential = Credential.objects.get(pk=principal.credential_id)
-    expires = credential.expires_at
     return {
         "session_id": str(session.session_id),
         "session_generation": session.generation,
@@ -261,7 +261,7 @@ def _answer(
         "credential": {
             "prefix": credential.prefix,
             "scopes": sorted(credential.scopes),
-            "expires_at": expires.isoformat().replace("+00:00", "Z") if expires else None,
+            "expires_at": instant(credential.expires_at),
         },
     }
 

@@ -14,6 +14,7 @@ from agents.operations import shapes
 from agents.principals import Principal
 from agents.transitions import presence, sessions
 from agents.transitions.admission import set_admission
+from governance.core.clock import instant
 from governance.core.idempotency import Answer
 from governance.evidence.envelopes import public_keys
 from governance.web.api import Call, WorkerView, check_protocol, respond, supported_protocols
@@ -91,7 +92,7 @@ class Heartbeat(AgentsView):
         )
         told = asdict(standing) | {"dispatcher_epoch": str(standing.dispatcher_epoch)}
         if standing.inhibit is not None:
-            told["inhibit"]["ends_at"] = queries.instant(standing.inhibit["ends_at"])
+            told["inhibit"]["ends_at"] = instant(standing.inhibit["ends_at"])
         return respond(Answer(200, told))
 
 

@@ -1,8 +1,9 @@
-"""The one clock: the database's."""
+"""The one clock, which is the database's, and the one form of an instant on the wire."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import overload
 
 from django.db import connection
 
@@ -19,3 +20,12 @@ def now() -> datetime:
     with connection.cursor() as cursor:
         cursor.execute(READ_CLOCK)
         return cursor.fetchone()[0]
+
+
+@overload
+def instant(at: datetime) -> str: ...
+@overload
+def instant(at: datetime | None) -> str | None: ...
+def instant(at: datetime | None) -> str | None:
+    """Return an instant as the API writes it: RFC 3339, UTC, microseconds, `Z`; None stays None."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if at else None

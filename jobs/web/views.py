@@ -411,15 +411,8 @@ class Heartbeat(AgentView):
     def post(self, request: Request) -> HttpResponse:
         """Renew up to 500 leases, and learn for each what is wanted of its holder."""
         items = self.read_batch(shapes.BeatIn)
-        session_id, epoch = self.session_headers()
         good = [item for item in items if not isinstance(item, DomainError)]
-        outcomes = (
-            transitions.heartbeat(
-                principal=self.principal, beats=good, session_id=session_id, epoch=epoch
-            )
-            if good
-            else []
-        )
+        outcomes = transitions.heartbeat(entry=self.entry(), beats=good) if good else []
         renewed = sum(
             not isinstance(outcome, DomainError) and outcome["outcome"] == "renewed"
             for outcome in outcomes

@@ -110,7 +110,7 @@ def test_a_drain_ends_when_its_last_lease_is_gone(hermes, entry_of, make_job):
     held = claim(entry_of(hermes), job)
     assert move("draining").active_leases == 1
     [beat] = transitions.heartbeat(
-        principal=hermes,
+        entry=Entry(hermes),
         beats=[
             {
                 "task_id": job.task_id,

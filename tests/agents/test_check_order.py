@@ -7,6 +7,7 @@ activated session, or under the implicit one of its `worker_id`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID, uuid4
 
@@ -14,9 +15,17 @@ import pytest
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
-from agents.models import Agent
+from agents.models import Agent, Session
 from agents.transitions import epochs
 from agents.transitions.sessions import Boot, activate
+from governance.core.errors import (
+    DispatcherEpochStale,
+    DomainError,
+    PermissionDenied,
+    SessionNotApproved,
+    SessionRequired,
+    SessionSuperseded,
+)
 from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Job, Lease
@@ -42,8 +51,8 @@ class Worker:
                 "Fencepost_Session": told["session_id"],
                 "Fencepost_Epoch": told["dispatcher_epoch"],
             }
-        entry = Entry(principal, "w", session)
-        claimed = transitions.claim(entry=entry, task_id=job.task_id, owner="")
+        self.entry = Entry(principal, "w", session)
+        claimed = transitions.claim(entry=self.entry, task_id=job.task_id, owner="")
         self.body = RESULT | {"attempt": 1, "fencing_token": claimed.grant.attempt.fencing_token}
 
     def activate(self, boot_id):
@@ -164,3 +173,89 @@ def test_a_session_of_an_older_epoch_is_refused_also_where_it_names_no_epoch(act
     del activated.headers["Fencepost_Epoch"]
     epochs.rotate(**BY)
     activated.refused((409, "DISPATCHER_EPOCH_STALE"), fencing_token=99)
+
+
+def fault_of(call):
+    """Return what a caller is refused with: reason, text and what it should have had."""
+    with pytest.raises(DomainError) as caught:
+        call()
+    return type(caught.value), caught.value.detail, caught.value.current
+
+
+def superseded(worker):
+    worker.activate("boot-2")
+
+
+def disabled(worker):
+    Agent.objects.filter(name="hermes").update(enabled=False)
+
+
+def cells_to_be_approved(worker):
+    Agent.objects.filter(name="hermes").update(approve_cells=True)
+
+
+def not_approved(worker):
+    Session.objects.filter(kind="activated").update(state="pending")
+
+
+def epoch_rotated(worker):
+    epochs.rotate(**BY)
+
+
+def another_epoch_named(worker):
+    worker.entry = replace(worker.entry, epoch=uuid4())
+
+
+def another_session_named(worker):
+    worker.entry = replace(worker.entry, session_id=uuid4())
+
+
+@pytest.mark.parametrize(
+    ("mode", "fault", "refusal"),
+    [
+        ("activated", disabled, PermissionDenied),
+        ("activated", superseded, SessionSuperseded),
+        ("activated", not_approved, SessionNotApproved),
+        ("activated", another_session_named, SessionRequired),
+        ("activated", epoch_rotated, DispatcherEpochStale),
+        ("activated", another_epoch_named, DispatcherEpochStale),
+        ("implicit", disabled, PermissionDenied),
+        ("implicit", cells_to_be_approved, SessionRequired),
+        ("implicit", another_epoch_named, DispatcherEpochStale),
+    ],
+)
+def test_a_heartbeat_is_refused_exactly_as_a_completion_is(
+    mode, fault, refusal, hermes, hermes_token, make_job
+):
+    worker = Worker(mode, hermes, hermes_token, make_job())
+    before = Lease.objects.values().get()
+    fault(worker)
+    lease = {"task_id": worker.job.task_id} | worker.body
+
+    beaten = fault_of(lambda: transitions.heartbeat(entry=worker.entry, beats=[lease]))
+    completed = fault_of(lambda: transitions.complete(entry=worker.entry, completions=[lease]))
+
+    assert beaten == completed
+    assert beaten[0] is refusal
+    assert Lease.objects.values().get() == before
+    assert Job.objects.get(pk=worker.job.pk).state == "active"
+
+
+@pytest.mark.parametrize("mode", ["activated", "implicit"])
+def test_a_caller_that_may_act_is_renewed_and_completes(mode, hermes, hermes_token, make_job):
+    worker = Worker(mode, hermes, hermes_token, make_job())
+    lease = {"task_id": worker.job.task_id} | worker.body
+
+    [beat] = transitions.heartbeat(entry=worker.entry, beats=[lease])
+    [done] = transitions.complete(entry=worker.entry, completions=[lease])
+
+    assert (beat["outcome"], done.outcome) == ("renewed", "recorded")
+
+
+def test_a_heartbeat_over_http_is_refused_as_a_completion_is(worker):
+    worker.headers["Fencepost_Epoch"] = str(uuid4())
+    lease = {"task_id": worker.job.task_id, "attempt": 1, "fencing_token": 1}
+
+    beaten = Api(worker.token).post("/v1/leases/heartbeat", {"leases": [lease]}, **worker.headers)
+
+    assert refused(beaten) == refused(worker.complete()) == (409, "DISPATCHER_EPOCH_STALE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -288,8 +289,7 @@ def beat(principal, answer, job, held, **over):
         "attempt": held.grant.attempt.number,
         "fencing_token": held.grant.attempt.fencing_token,
     }
-    named = {"session_id": session.session_id, "epoch": session.epoch} | over
-    return transitions.heartbeat(principal=principal, beats=[lease], **named)
+    return transitions.heartbeat(entry=replace(session, **over), beats=[lease])
 
 
 def expiry(job):

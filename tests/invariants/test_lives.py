@@ -174,9 +174,7 @@ class Lives(RuleBasedStateMachine):
         before = Lease.objects.filter(job=job).values_list("expires_at", flat=True).first()
         worker = self.worker(job)
         beat = {"task_id": job.task_id, "attempt": attempt, "fencing_token": token}
-        transitions.heartbeat(
-            principal=worker.principal, beats=[beat], session_id=worker.entry.session_id
-        )
+        transitions.heartbeat(entry=worker.entry, beats=[beat])
         after = Lease.objects.filter(job=job).values_list("expires_at", flat=True).first()
         if (attempt, token) != (job.attempt, job.fencing_token):
             assert after == before, "a stale heartbeat has moved the lease"

@@ -128,9 +128,7 @@ class TestAClaim:
         self, running: Any, worker: Entry, fail: Any
     ) -> None:
         held = running()
-        transitions.heartbeat(
-            principal=worker.principal, beats=[held.binding | {"progress": {"page": 7}}]
-        )
+        transitions.heartbeat(entry=worker, beats=[held.binding | {"progress": {"page": 7}}])
         fail(held)
         make_available(held.job)
 
@@ -369,7 +367,7 @@ class TestAdmission:
         held = running()
         close("hermes")
 
-        [beat] = transitions.heartbeat(principal=worker.principal, beats=[held.binding])
+        [beat] = transitions.heartbeat(entry=worker, beats=[held.binding])
         [done] = transitions.complete(entry=worker, completions=[held.binding])
 
         assert beat["control"] == "drain"

@@ -40,7 +40,7 @@ class TestStop:
         held = running()
         transitions.stop(task_id=held.job.task_id, **ANNA)
 
-        [beat] = transitions.heartbeat(principal=worker.principal, beats=[held.binding])
+        [beat] = transitions.heartbeat(entry=worker, beats=[held.binding])
 
         assert (beat["control"], beat["ttl_seconds"]) == ("stop", 0)
 
@@ -76,7 +76,7 @@ class TestPause:
 
         answer = transitions.pause(task_id=held.job.task_id, **ANNA)
 
-        [beat] = transitions.heartbeat(principal=worker.principal, beats=[held.binding])
+        [beat] = transitions.heartbeat(entry=worker, beats=[held.binding])
         held.job.refresh_from_db()
         assert (answer.outcome, held.job.state, held.job.paused) == ("paused", "active", True)
         assert (beat["control"], beat["ttl_seconds"]) == ("pause", 900)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -31,9 +32,7 @@ BEATS = 400
 
 
 def beat(entry: Entry, held: Running, **said: Any) -> Any:
-    [answer] = transitions.heartbeat(
-        principal=entry.principal, beats=[held.binding | said], session_id=entry.session_id
-    )
+    [answer] = transitions.heartbeat(entry=entry, beats=[held.binding | said])
     return answer
 
 
@@ -182,9 +181,7 @@ def test_a_beat_under_an_older_epoch_is_refused(
     held = claim(make_job(), entry)
 
     with refused(DispatcherEpochStale, held.job):
-        transitions.heartbeat(
-            principal=hermes, beats=[held.binding], session_id=entry.session_id, epoch=uuid7()
-        )
+        transitions.heartbeat(entry=replace(entry, epoch=uuid7()), beats=[held.binding])
 
 
 def test_each_beat_of_a_batch_is_answered_by_itself_in_the_asked_order(
@@ -194,7 +191,7 @@ def test_each_beat_of_a_batch_is_answered_by_itself_in_the_asked_order(
     expire_lease(gone.job)
 
     answers = transitions.heartbeat(
-        principal=worker.principal,
+        entry=worker,
         beats=[
             gone.binding,
             {"task_id": "nothing", "attempt": 1, "fencing_token": 1},
@@ -217,7 +214,7 @@ def test_a_task_named_twice_with_another_token_is_judged_by_each(
     held = running()
 
     stale, live = transitions.heartbeat(
-        principal=worker.principal, beats=[held.binding | {"fencing_token": 9}, held.binding]
+        entry=worker, beats=[held.binding | {"fencing_token": 9}, held.binding]
     )
 
     assert is_refusal(stale, StaleFencingToken)
@@ -230,7 +227,7 @@ def test_a_batch_is_one_statement(
     beats = [running().binding for _ in range(20)]
 
     with django_assert_num_queries(1):
-        answers = transitions.heartbeat(principal=worker.principal, beats=beats)
+        answers = transitions.heartbeat(entry=worker, beats=beats)
 
     assert {answer["outcome"] for answer in answers} == {"renewed"}
 
@@ -240,7 +237,7 @@ def test_beats_are_heap_only_updates(running: Any, worker: Entry) -> None:
     beats = [running().binding for _ in range(20)]
 
     for _ in range(BEATS // len(beats)):
-        transitions.heartbeat(principal=worker.principal, beats=beats)
+        transitions.heartbeat(entry=worker, beats=beats)
 
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")

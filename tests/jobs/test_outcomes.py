@@ -470,9 +470,7 @@ class TestFail:
         self, running: Any, fail: Any, worker: Entry
     ) -> None:
         held = running()
-        transitions.heartbeat(
-            principal=worker.principal, beats=[held.binding | {"progress": {"page": 5}}]
-        )
+        transitions.heartbeat(entry=worker, beats=[held.binding | {"progress": {"page": 5}}])
 
         fail(held)
 

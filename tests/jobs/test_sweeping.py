@@ -66,9 +66,7 @@ class TestAnExpiredLease:
 
     def test_keeps_the_progress_for_the_next_attempt(self, running: Any, worker: Entry) -> None:
         held = running()
-        transitions.heartbeat(
-            principal=worker.principal, beats=[held.binding | {"progress": {"page": 5}}]
-        )
+        transitions.heartbeat(entry=worker, beats=[held.binding | {"progress": {"page": 5}}])
         expire_lease(held.job)
 
         transitions.sweep()

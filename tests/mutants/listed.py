@@ -67,15 +67,15 @@ MUTANTS = (
     Mutant(
         "superseded session",
         ENTRY,
-        'if row["state"] != "current":',
-        "if False:",
+        """f" WHEN {session}.state = 'superseded' THEN 'superseded'\"""",
+        '""',
         ("tests/agents/test_check_order.py",),
     ),
     Mutant(
         "epoch",
         ENTRY,
-        'if not known <= {None, row["dispatcher_epoch"]}:',
-        "if False:",
+        "CASE WHEN %(epoch)s::uuid <> f.dispatcher_epoch THEN 'stale epoch' END",
+        "NULL",
         ("tests/agents/test_check_order.py",),
     ),
     Mutant(
@@ -117,9 +117,16 @@ MUTANTS = (
     Mutant(
         "heartbeat revives",
         LEASES,
-        "       AND t.expires_at > t.clock AND t.session_state",
-        "       AND t.session_state",
+        "       AND t.expires_at > t.clock AND t.agent_id",
+        "       AND t.agent_id",
         ("tests/jobs/test_leases.py",),
+    ),
+    Mutant(
+        "heartbeat of who may not act",
+        LEASES,
+        "AND t.caller_fault IS NULL AND t.holder_fault IS NULL",
+        "AND t.holder_fault IS NULL",
+        ("tests/agents/test_check_order.py",),
     ),
     Mutant(
         "heartbeat shortens",

@@ -39,7 +39,7 @@ def sweep_of(held: Running) -> Callable[[], Any]:
 
 
 def beat_of(entry: Entry, held: Running) -> Callable[[], Any]:
-    return lambda: transitions.heartbeat(principal=entry.principal, beats=[held.binding])[0]
+    return lambda: transitions.heartbeat(entry=entry, beats=[held.binding])[0]
 
 
 def reflect_of(entry: Entry, held: Running, word: str) -> Callable[[], Any]:
