@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -30,6 +29,7 @@ from governance.core.errors import (
     SessionRequired,
     SessionSuperseded,
 )
+from governance.core.idempotency import Key
 
 #: First argument of the two-key advisory locks on agents; the second is the agent's primary key.
 AGENT_LOCK = 1
@@ -48,6 +48,10 @@ FAULTS: dict[str, Callable[[UUID], DomainError]] = {
     "superseded": lambda epoch: SessionSuperseded(),
     "stale epoch": lambda epoch: DispatcherEpochStale(current={"dispatcher_epoch": str(epoch)}),
 }
+
+
+#: The SQL of the dispatcher epoch in force, for statements that have no row of the fleet.
+EPOCH = "(SELECT dispatcher_epoch FROM agents_fleet WHERE id = 1)"
 
 
 def session_fault(session: str, epoch: str) -> str:
@@ -138,12 +142,27 @@ VALUES (%(session)s, clock_timestamp(), clock_timestamp(), %(runtime)s)
 
 @dataclass(frozen=True)
 class Entry:
-    """Who calls, as the request says it: the principal, and a session or a `worker_id`."""
+    """Who calls, as the request says it: the principal, and a session or a `worker_id`.
+
+    :param key: the idempotency key that the gate takes, where the request has one.
+    :param if_match: the revision at which the request expects its job, where it says so.
+    """
 
     principal: Principal
     worker_id: str = ""
     session_id: UUID | None = None
     epoch: UUID | None = None
+    key: Key | None = None
+    if_match: int | None = None
+
+
+@dataclass(frozen=True)
+class Inhibit:
+    """A maintenance inhibit that is in force; of several, the one that ends last."""
+
+    reason: str
+    owner: str
+    ends_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -162,15 +181,19 @@ class Caller:
     admission: str
     admission_generation: int
     max_risk_tier: str
-    inhibit: dict[str, Any] | None
+    inhibit: Inhibit | None
     now: datetime
+    key: UUID | None = None
+    if_match: int | None = None
 
     @property
     def actor(self) -> str:
+        """Return the caller as the audit trail names it."""
         return f"agent:{self.agent}"
 
     @property
     def activated(self) -> bool:
+        """Return whether the caller acts under an activated session."""
         return self.kind == "activated"
 
 
@@ -179,11 +202,16 @@ def enter(
 ) -> tuple[Caller, list[list[sql.Row]]]:
     """Admit the caller into the open transaction and run `also` in the same round trip.
 
+    In the order of locks: the agent's, the request's key, what `also` takes; and in the order of
+    judgement: the caller, the stored answer. `also` takes nothing where there is one.
+
     :param make_session: create the implicit session of an unknown `worker_id` (claims do).
     :raises PermissionDenied: the agent is disabled, or the principal is no agent.
     :raises SessionRequired, SessionSuperseded, SessionNotApproved, DispatcherEpochStale: the
         session is not, or no longer, one that may act.
     :raises RateLimited: the agent has taken too many names today.
+    :raises Answered, IdempotencyInFlight, IdempotencyKeyReused, IdempotencyKeyExpired: as
+        `Key.judge` does.
     """
     agent_id = need_agent(entry.principal)
     read = sql.Statement(
@@ -196,9 +224,16 @@ def enter(
         },
     )
     lock = sql.Statement(LOCK_SHARED, (AGENT_LOCK, agent_id))
-    _, [row], *rest = sql.pipeline(lock, read, *also)
+    key = entry.key
+    if key is None:
+        _, [row], *rest = sql.pipeline(lock, read, *also)
+    else:
+        fresh = [key.unless_answered(statement) for statement in also]
+        _, taken, found, [row], *rest = sql.pipeline(lock, *key.statements, read, *fresh)
     if (fault := admission_fault(row)) is not None:
         raise fault
+    if key is not None:
+        key.judge(taken, found)
     if make_session and row["session_pk"] is None:
         _, [row] = sql.pipeline(add_implicit(agent_id=agent_id, worker_id=entry.worker_id), read)
         if row["session_pk"] is None:
@@ -246,11 +281,7 @@ def too_many_names() -> RateLimited:
 def _caller(entry: Entry, row: sql.Row) -> Caller:
     inhibit = None
     if row["inhibit_id"] is not None:
-        inhibit = {
-            "reason": row["inhibit_reason"],
-            "owner": row["inhibit_owner"],
-            "ends_at": row["inhibit_ends_at"],
-        }
+        inhibit = Inhibit(row["inhibit_reason"], row["inhibit_owner"], row["inhibit_ends_at"])
     return Caller(
         agent_id=row["agent_id"],
         agent=row["agent"],
@@ -266,4 +297,6 @@ def _caller(entry: Entry, row: sql.Row) -> Caller:
         max_risk_tier=row["max_risk_tier"],
         inhibit=inhibit,
         now=row["now"],
+        key=entry.key.key if entry.key else None,
+        if_match=entry.if_match,
     )

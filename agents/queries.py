@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from uuid import UUID
 
 from agents import guard, workload
 from agents.models import Agent, Fleet, MaintenanceInhibit, Session
 from agents.principals import Principal
 from governance.core import clock
-from governance.core.clock import instant
 from governance.core.errors import NotFound, PermissionDenied
 
 SESSIONS_MAX = 100
 #: An agent counts as late when it was silent for three of these.
 BEATS_PER_FRESH = 3
 BEAT_SECONDS_MIN = 1
+
+
+@dataclass(frozen=True)
+class AgentStatus:
+    """How an agent stands at an instant."""
+
+    agent: Agent
+    dispatcher_epoch: UUID
+    inhibit: MaintenanceInhibit | None
+    at: datetime
+
+
+@dataclass(frozen=True)
+class AgentPresence:
+    """What is seen of an agent: when a process of it was last heard of, its leases and sessions."""
+
+    heard_at: datetime | None
+    age_seconds: float | None
+    freshness: str
+    active_leases: int
+    sessions: list[Session]
 
 
 def heartbeat_interval_seconds(agent: Agent) -> int:
@@ -39,81 +60,31 @@ def visible_agent(*, principal: Principal, agent: str) -> Agent:
     return row
 
 
-def status(*, agent: Agent) -> dict[str, Any]:
-    """Return how an agent stands: admission, inhibit, presence, its live sessions."""
+def status(*, agent: Agent) -> AgentStatus:
+    """Return how an agent stands: the epoch, and the inhibit that holds it back the longest."""
     now = clock.now()
-    sessions = agent.sessions.select_related("presence").exclude(state=Session.State.SUPERSEDED)
-    heard_at = guard.last_heard([agent.pk]).get(agent.pk)
-    age = (now - heard_at).total_seconds() if heard_at else None
-    return {
-        "agent": agent.name,
-        "enabled": agent.enabled,
-        "runtime": agent.runtime,
-        "dispatcher_epoch": str(Fleet.objects.get().dispatcher_epoch),
-        "admission": _admission(agent),
-        "inhibit": _inhibit(agent, now),
-        "active_leases": workload.active_leases(agent.pk),
-        "freshness": guard.freshness(agent, age),
-        "last_heartbeat_at": instant(heard_at),
-        "last_heartbeat_age_seconds": None if age is None else round(age, 3),
-        "heartbeat_interval_seconds": heartbeat_interval_seconds(agent),
-        "sessions": [_session(row) for row in sessions.order_by("-pk")[:SESSIONS_MAX]],
-        "as_of": instant(now),
-    }
-
-
-def bootstrap(*, agent: Agent) -> dict[str, Any]:
-    """Return what an agent may do: types of task, highest risk tier, how it stands."""
-    return {
-        "agent": agent.name,
-        "runtime": agent.runtime,
-        "max_risk_tier": agent.max_risk_tier,
-        "cells_need_approval": agent.approve_cells,
-        "dispatcher_epoch": str(Fleet.objects.get().dispatcher_epoch),
-        "admission": _admission(agent),
-        "inhibit": _inhibit(agent, clock.now()),
-        "heartbeat_interval_seconds": heartbeat_interval_seconds(agent),
-        "job_types": workload.ask().job_types(agent_id=agent.pk),
-        "limits": workload.ask().limits(),
-    }
-
-
-def _admission(agent: Agent) -> dict[str, Any]:
-    return {
-        "state": agent.admission,
-        "generation": agent.admission_generation,
-        "barrier_id": agent.barrier_id,
-    }
-
-
-def _inhibit(agent: Agent, now: datetime) -> dict[str, Any] | None:
-    """Return the inhibit that holds the agent back the longest."""
     holding = [row for row in guard.inhibits_in_force(now) if row.agent_id in (None, agent.pk)]
-    if not holding:
-        return None
-    return inhibit_view(max(holding, key=_end))
+    return AgentStatus(
+        agent=agent,
+        dispatcher_epoch=Fleet.objects.get().dispatcher_epoch,
+        inhibit=max(holding, key=_end) if holding else None,
+        at=now,
+    )
 
 
-def inhibit_view(row: MaintenanceInhibit) -> dict[str, Any]:
-    """Return an inhibit as the API answers it."""
-    return {"reason": row.reason, "owner": row.owner, "ends_at": instant(row.ends_at)}
+def presence(*, agent: Agent, at: datetime) -> AgentPresence:
+    """Return what is seen of an agent at an instant, with its newest sessions."""
+    heard_at = guard.last_heard([agent.pk]).get(agent.pk)
+    age = (at - heard_at).total_seconds() if heard_at else None
+    live = agent.sessions.select_related("presence").exclude(state=Session.State.SUPERSEDED)
+    return AgentPresence(
+        heard_at=heard_at,
+        age_seconds=age,
+        freshness=guard.freshness(agent, age),
+        active_leases=workload.active_leases(agent.pk),
+        sessions=list(live.order_by("-pk")[:SESSIONS_MAX]),
+    )
 
 
 def _end(row: MaintenanceInhibit) -> tuple[bool, float]:
     return row.ends_at is None, row.ends_at.timestamp() if row.ends_at else 0.0
-
-
-def _session(row: Session) -> dict[str, Any]:
-    seen = getattr(row, "presence", None)
-    return {
-        "session_id": str(row.session_id),
-        "kind": row.kind,
-        "state": row.state,
-        "worker_id": row.worker_id,
-        "cell_id": row.cell_id,
-        "boot_id": row.boot_id,
-        "session_generation": row.generation,
-        "dispatcher_epoch": str(row.dispatcher_epoch),
-        "runtime": seen.runtime if seen else row.runtime,
-        "last_heartbeat_at": instant(seen.last_heartbeat_at) if seen else None,
-    }

@@ -7,7 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict
+
+
+class JobTypeOut(TypedDict):
+    """A kind of task that the agent is given."""
+
+    task_type: str
+    runtime: str
+    uses_model: bool
+    lease_seconds: int
+    attempt_timeout_seconds: int | None
+    max_attempts: int
+    max_attempts_ceiling: int
+    inputs_schema: dict[str, Any]
 
 
 class Workload(Protocol):
@@ -19,10 +32,10 @@ class Workload(Protocol):
     def last_beats(self, *, agent_ids: Collection[int]) -> dict[int, datetime]:
         """Return when a lease of each agent was last renewed."""
 
-    def job_types(self, *, agent_id: int) -> list[dict[str, Any]]:
+    def job_types(self, *, agent_id: int) -> list[JobTypeOut]:
         """Return the kinds of task that the agent is given, with their limits."""
 
-    def limits(self) -> dict[str, Any]:
+    def limits(self) -> dict[str, int]:
         """Return the bounds of the calls that workers make."""
 
 

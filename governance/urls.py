@@ -1,4 +1,4 @@
-"""Every door of the service: the worker API, the console, the probes."""
+"""Every address of the service: the API, the console, the probes."""
 
 from django.conf import settings
 from django.contrib import admin

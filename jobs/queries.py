@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from django.db.models import QuerySet
+
 from agents.principals import Principal
 from governance.core import clock, sql
 from governance.core.errors import NotFound, WrongOwner
@@ -51,11 +53,6 @@ def heartbeat_interval_seconds(lease_seconds: int) -> int:
     return max(5, min(HEARTBEAT_SECONDS_MAX, lease_seconds // BEATS_PER_LEASE))
 
 
-def instant(at: datetime | None) -> str | None:
-    """Return an instant as RFC 3339 UTC with microseconds."""
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ") if at else None
-
-
 _GET = (
     f"SELECT {sql.select_list(Job, 'j')}, {sql.select_list(Task, 't')}, "
     f"{sql.select_list(Attempt, 'p')}, y.name AS job_type, a.name AS owner FROM jobs_job j"
@@ -63,6 +60,13 @@ _GET = (
     " JOIN agents_agent a ON a.id = j.agent_id"
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND p.number = j.attempt "
 )
+
+
+def visible_jobs(*, principal: Principal) -> QuerySet[Job]:
+    """Return the jobs that the caller may see: those of its agent, or those that it submitted."""
+    if principal.kind == "agent":
+        return Job.objects.filter(agent_id=principal.id)
+    return Job.objects.filter(submitted_by=principal.text)
 
 
 def read_job(*, principal: Principal, task_id: str) -> JobRecord:
@@ -84,6 +88,8 @@ def read_job(*, principal: Principal, task_id: str) -> JobRecord:
 
 def read_jobs(*, job_pks: list[int]) -> dict[int, JobRecord]:
     """Return jobs by primary key, in one query."""
+    if not job_pks:
+        return {}
     [rows] = sql.pipeline(sql.any_of(_GET + "WHERE j.id = ANY(%s::bigint[])", job_pks))
     return {row["j_id"]: _record(row) for row in rows}
 

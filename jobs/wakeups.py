@@ -18,16 +18,17 @@ import selectors
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from django.conf import settings
 from django.db import connection
 from uuid_utils.compat import uuid7
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 CHANNEL = "fencepost_wakeups"
@@ -192,6 +193,42 @@ def waiting(*, agent_id: int, worker: str) -> Iterator[Ticket | None]:
         yield ticket
     finally:
         board.leave(ticket)
+
+
+class Crowded(Exception):
+    """Too many requests of this process wait already; come back after `after_seconds`."""
+
+    after_seconds = BUSY_RETRY_SECONDS
+
+
+def look_until_found(
+    look: Callable[[], T | None], *, agent_id: int, worker: str, seconds: float
+) -> T | None:
+    """Call `look` until it finds something, and return that; None when the time is over.
+
+    Waits between the calls without a database connection. A newer wait of the same worker ends
+    this one.
+
+    :param seconds: how long to wait; with 0, `look` is called once.
+    :raises Crowded: it would have to wait, and nobody more may.
+    """
+    deadline = time.monotonic() + seconds
+    found = look()
+    if found is not None or not seconds:
+        return found
+    with waiting(agent_id=agent_id, worker=worker) as ticket:
+        if ticket is None:
+            raise Crowded
+        while not ticket.ended:
+            # Looked at once more after the ticket is in place: no announcement falls between.
+            found = look()
+            left = deadline - time.monotonic()
+            if found is not None or left <= 0:
+                return found
+            if not connection.in_atomic_block:
+                connection.close()
+            ticket.wait(min(left, POLL_SECONDS))
+    return None
 
 
 def close() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any
 
 from django.db.models import Count, Max
 
+from agents.workload import JobTypeOut
 from jobs.models import JobType, Lease
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.transitions.leases import HEARTBEATS_MAX
@@ -25,7 +25,7 @@ class JobsWorkload:
         rows = Lease.objects.filter(job__agent_id__in=agent_ids).values_list("job__agent_id")
         return dict(rows.annotate(at=Max("heartbeat_at")))
 
-    def limits(self) -> dict[str, Any]:
+    def limits(self) -> dict[str, int]:
         return {
             "claim_limit_max": CLAIM_LIMIT_MAX,
             "lease_seconds_min": LEASE_SECONDS_MIN,
@@ -34,7 +34,7 @@ class JobsWorkload:
             "uploads_max": GRANTS_MAX,
         }
 
-    def job_types(self, *, agent_id: int) -> list[dict[str, Any]]:
+    def job_types(self, *, agent_id: int) -> list[JobTypeOut]:
         rows = JobType.objects.filter(agent_id=agent_id, enabled=True).order_by("name")
         return [
             {

@@ -15,7 +15,7 @@ from drf_spectacular.validation import validate_schema
 from governance.core.errors import every_refusal
 from governance.management.commands.write_reference import documents
 from governance.web import reference
-from governance.web.api import WorkerView
+from governance.web.views import OperationView
 
 REFERENCE = Path(settings.BASE_DIR) / "docs" / "reference"
 
@@ -70,23 +70,27 @@ def test_every_write_describes_its_idempotency_key_where_it_has_one():
             assert ("Idempotency-Key" in headers) == (method == "post" and not heartbeat), operation
 
 
-def test_every_view_of_the_api_is_a_worker_view_and_declares_its_methods():
-    def views(patterns):
-        for pattern in patterns:
+def test_every_path_of_the_api_is_bound_to_operations_and_none_is_open():
+    def patterns(of, prefix=""):
+        for pattern in of:
+            path = prefix + str(pattern.pattern)
             if hasattr(pattern, "url_patterns"):
-                yield from views(pattern.url_patterns)
-            elif hasattr(pattern.callback, "cls"):
-                yield pattern.callback.cls
+                yield from patterns(pattern.url_patterns, path)
+            else:
+                yield path, pattern.callback
 
     from governance.urls import urlpatterns
 
-    found = [view for view in views(urlpatterns) if issubclass(view, WorkerView)]
-    assert found
-    for view in found:
-        defined = {m for m in view.http_method_names if m != "head" and hasattr(view, m)}
-        assert set(view.calls) <= defined, view
-        # What no credential guards is named here, and nothing else is open.
-        assert all(call.scopes for call in view.calls.values()), view
+    api = {path: view for path, view in patterns(urlpatterns) if path.startswith("v1/")}
+    # The description itself is the one path that asks for no credential.
+    assert api.pop("v1/openapi.json") is reference.openapi_document
+    assert api
+    for path, view in api.items():
+        assert view.cls is OperationView, path
+        for method, binding in view.initkwargs["bindings"].items():
+            assert hasattr(OperationView, method.lower()), path
+            assert binding.operation.scopes, path
+            assert set(binding.statuses) <= set(binding.operation.outcomes), path
 
 
 def test_every_reason_is_stable_and_unique():

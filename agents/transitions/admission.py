@@ -11,6 +11,7 @@ from agents.models import AdmissionChange, Agent
 from agents.principals import Principal
 from governance.core import audit, clock
 from governance.core.errors import BarrierConflict, GenerationMismatch, PermissionDenied
+from governance.core.idempotency import Key
 from governance.core.reasons import required
 
 SWEEPER = "system:sweeper"
@@ -36,6 +37,7 @@ def set_admission(
     reason: str,
     expected_generation: int | None = None,
     principal: Principal | None = None,
+    key: Key | None = None,
 ) -> Admission:
     """Open, drain or close an agent, and return when no older claim can commit any more.
 
@@ -44,6 +46,7 @@ def set_admission(
     :param expected_generation: the generation that the caller saw; None takes whatever there is,
         which only people and commands may do.
     :param principal: the API caller; an agent may only drain itself.
+    :param key: the idempotency key of its request.
     :raises PermissionDenied: an agent asks for more than to be drained.
     :raises NotFound: there is no such agent.
     :raises BarrierConflict: the barrier id was used for another change.
@@ -51,7 +54,7 @@ def set_admission(
     """
     reason = required(reason)
     itself = _is_agent(principal, agent, state)
-    [row] = barrier.hold([agent])
+    [row] = barrier.hold([agent], key=key)
     before = row.admission_changes.filter(barrier_id=barrier_id).first()
     if before is not None:
         return _again(before, state, expected_generation)

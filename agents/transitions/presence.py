@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from agents.entry import Caller, Entry, add_implicit, enter, too_many_names
+from agents.entry import Caller, Entry, Inhibit, add_implicit, enter, too_many_names
 from agents.models import Agent
 from agents.queries import heartbeat_interval_seconds
 from governance.core import sql
@@ -37,7 +37,7 @@ class Standing:
     """What a process is told when it says that it lives."""
 
     admission: dict[str, Any]
-    inhibit: dict[str, Any] | None
+    inhibit: Inhibit | None
     dispatcher_epoch: UUID
     heartbeat_interval_seconds: int
 

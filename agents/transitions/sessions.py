@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, TypedDict
 from uuid import UUID
 
 from django.db import transaction
@@ -30,7 +30,9 @@ from governance.core.errors import (
     PermissionDenied,
     SessionSuperseded,
 )
+from governance.core.idempotency import Key, take
 from governance.core.reasons import required
+from governance.core.wire import InstantText, UuidText, explained, one_of
 
 LIVE = (Session.State.CURRENT, Session.State.PENDING)
 
@@ -47,11 +49,42 @@ class Boot:
     previous_session_id: UUID | None = None
 
 
+class CredentialOut(TypedDict):
+    """The credential that the activation was made with."""
+
+    prefix: str
+    scopes: list[str]
+    expires_at: InstantText | None
+
+
+class SessionStateOut(TypedDict):
+    """The session that the process has from now on."""
+
+    session_id: UuidText
+    session_generation: int
+    dispatcher_epoch: UuidText
+    heartbeat_interval_seconds: int
+    state: Annotated[str, one_of(("current", "pending"))]
+    agent: str
+    cell_id: str
+    boot_id: str
+    rebound: Annotated[bool, explained("whether live leases were bound to a new epoch")]
+    credential: CredentialOut
+
+
 @transaction.atomic
-def activate(*, principal: Principal, agent: str, operation_id: str, boot: Boot) -> dict[str, Any]:
+def activate(
+    *,
+    principal: Principal,
+    agent: str,
+    operation_id: str,
+    boot: Boot,
+    key: Key | None = None,
+) -> SessionStateOut:
     """Make the process the current session of its cell, and fence the one before at once.
 
-    The same operation again gives the same answer, as long as its session may act.  A boot that
+    The same operation again gives the answer that it was recorded with, as long as its session
+    may act; so does the same `key`, which is taken behind the agent's gate.  A boot that
     is current already keeps its session; with `previous_session_id` under a new dispatcher epoch
     it is bound to that epoch, and its live leases stay its own.  Where the agent's policy asks for
     it, the session of a cell that nobody has approved is `pending` until an operator does.
@@ -65,8 +98,11 @@ def activate(*, principal: Principal, agent: str, operation_id: str, boot: Boot)
     [row] = barrier.hold([agent])
     if not row.enabled:
         raise PermissionDenied("This agent is disabled.")
-    sha = hashlib.sha256(canonical(_plain(boot))).hexdigest()
     before = row.activations.select_related("session").filter(operation_id=operation_id).first()
+    if before is not None and before.session.state == Session.State.SUPERSEDED:
+        raise SessionSuperseded()
+    take(key)
+    sha = hashlib.sha256(canonical(_plain(boot))).hexdigest()
     if before is not None:
         return _again(before, sha)
     now = clock.now()
@@ -84,18 +120,6 @@ def activate(*, principal: Principal, agent: str, operation_id: str, boot: Boot)
         created_at=now,
     )
     return answer
-
-
-def check_replay(*, principal: Principal, agent: str, operation_id: str) -> None:
-    """Refuse the stored answer of an activation whose session may no longer act.
-
-    :raises SessionSuperseded: it has been superseded since.
-    """
-    recorded = Activation.objects.filter(
-        agent_id=principal.id, agent__name=agent, operation_id=operation_id
-    )
-    if recorded.filter(session__state=Session.State.SUPERSEDED).exists():
-        raise SessionSuperseded()
 
 
 @transaction.atomic
@@ -144,13 +168,12 @@ def withdraw_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> CellA
     return approval
 
 
-def _again(before: Activation, sha: str) -> dict[str, Any]:
-    """Return the recorded answer, if it is one to this request and its session may still act."""
+def _again(before: Activation, sha: str) -> SessionStateOut:
+    """Return the recorded answer, if it is one to this request; with its session as it is now."""
     if before.request_sha256 != sha:
         raise IdempotencyKeyReused("The activation_operation_id was used with other content.")
-    if before.session.state == Session.State.SUPERSEDED:
-        raise SessionSuperseded()
-    return before.answer | {"state": before.session.state}
+    recorded: SessionStateOut = before.answer
+    return recorded | {"state": before.session.state}
 
 
 def _session_of(
@@ -246,7 +269,7 @@ def _next_generation(agent: Agent, cell_id: str) -> int:
 
 def _answer(
     agent: Agent, session: Session, principal: Principal, *, rebound: bool
-) -> dict[str, Any]:
+) -> SessionStateOut:
     credential = Credential.objects.get(pk=principal.credential_id)
     return {
         "session_id": str(session.session_id),

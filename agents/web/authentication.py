@@ -1,4 +1,4 @@
-"""The door's keeper: `Authorization: Bearer TOKEN`."""
+"""Authentication over HTTP: `Authorization: Bearer TOKEN`."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Paths of this app below `/v1`."""
+"""The agents API over HTTP: paths below `/v1`."""
 
-from django.urls import path
+from agents.operations import agents, sessions
+from governance.web.bindings import Binding
+from governance.web.views import paths
 
-from agents.web import views
-
-urlpatterns = [
-    path("agents/<str:agent>/activate", views.Activate.as_view()),
-    path("agents/<str:agent>/heartbeat", views.Heartbeat.as_view()),
-    path("agents/<str:agent>/admission", views.Admission.as_view()),
-    path("agents/<str:agent>/status", views.Status.as_view()),
-    path("agents/<str:agent>/bootstrap", views.Bootstrap.as_view()),
-]
+BINDINGS = (
+    Binding("POST", "agents/{agent}/activate", sessions.activate, statuses={"pending": 202}),
+    Binding("POST", "agents/{agent}/heartbeat", sessions.agent_heartbeat),
+    Binding("POST", "agents/{agent}/admission", agents.set_admission),
+    Binding("GET", "agents/{agent}/status", agents.agent_status),
+    Binding("GET", "agents/{agent}/bootstrap", agents.agent_bootstrap),
+)
+urlpatterns = paths(*BINDINGS)

@@ -119,10 +119,12 @@ class IdempotencyRecordAdmin(PlainPage):
     time_field = "created_at"
     exact_search = ("principal",)
     uuid_search = ("key",)
-    list_display = ("when", "principal", "operation", "key", "status", "kept")
+    list_display = ("when", "principal", "operation", "key", "answered", "kept")
     list_filter = (Since,)
-    export_columns = ("principal", "operation", "key", "status", "created_at", "expires_at")
-    page_fields = ("principal", "operation", "key", "status", "created_at", "expires_at", "kept")
+    export_columns = (
+        "principal", "operation", "key", "outcome", "status", "created_at", "expires_at",
+    )  # fmt: skip
+    page_fields = ("principal", "operation", "key", "answered", "created_at", "expires_at", "kept")
     search_help_text = "A principal (agent:…, submitter:…), or the beginning of a key"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[IdempotencyRecord]:
@@ -131,6 +133,11 @@ class IdempotencyRecordAdmin(PlainPage):
     @admin.display(description="created (UTC)")
     def when(self, row: IdempotencyRecord) -> str:
         return wording.stamp(row.created_at)
+
+    @admin.display(description="outcome")
+    def answered(self, row: IdempotencyRecord) -> str:
+        """Return the outcome, with the status where the record has one."""
+        return " ".join(filter(None, (row.outcome, str(row.status or ""))))
 
     @admin.display(description="answer")
     def kept(self, row: IdempotencyRecord) -> str:

@@ -14,7 +14,9 @@ Source of the body: RFC 9457 (problem details); of the codes: google.rpc.Code.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypedDict
+
+from governance.core.wire import UriText, explained, one_of
 
 type_base = "https://fencepost.dev/problems/"
 
@@ -39,6 +41,36 @@ class FieldFault:
 
     pointer: str
     detail: str
+
+
+class RetryOut(TypedDict):
+    """Whether and how to send the request again."""
+
+    rule: Annotated[str, one_of(RETRY_RULES)]
+    after_seconds: int | None
+
+
+class FaultOut(TypedDict):
+    """One fault of the request."""
+
+    pointer: Annotated[str, explained("RFC 6901 JSON pointer")]
+    detail: str
+
+
+class Problem(TypedDict):
+    """A failure (RFC 9457)."""
+
+    type: UriText
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: Annotated[str, one_of(sorted({refusal.code for refusal in every_refusal()}))]
+    reason: Annotated[str, explained("finer than `code`, and as stable")]
+    effect: Annotated[str, one_of(EFFECTS)]
+    retry: RetryOut
+    current: Annotated[dict[str, Any], explained("what the caller should have had")]
+    errors: list[FaultOut]
 
 
 class DomainError(Exception):
@@ -75,7 +107,7 @@ class DomainError(Exception):
         """Whether an idempotency record keeps this refusal as the answer for its key."""
         return self.retry in STORED_RULES and self.reason not in NEVER_STORED
 
-    def as_problem(self, *, instance: str = "") -> dict[str, Any]:
+    def as_problem(self, *, instance: str = "") -> Problem:
         """Return the RFC 9457 body. `instance` is the request's URN."""
         return {
             "type": type_base + self.reason.lower().replace("_", "-"),

@@ -3,7 +3,13 @@
 Record and effect commit in one transaction, so a crash leaves neither without the other.  Whoever
 executes a key holds an advisory lock that dies with its transaction: no key stays in flight.
 
-Source: draft-ietf-httpapi-idempotency-key-header-06; retention as published in the contract.
+A write of a worker takes its key at the gate, behind the advisory lock of its agent and in the
+same round trip: `agents.entry.enter` sends `Key.statements`, lets what it locks depend on them by
+`Key.unless_answered`, and asks `Key.judge` once it knows that the caller may act.  Whatever has no
+gate takes it by `take`.
+
+Source: draft-ietf-httpapi-idempotency-key-header-06; retention as published in the contract,
+section 3.
 """
 
 from __future__ import annotations
@@ -12,12 +18,12 @@ import hashlib
 import json
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.utils import OperationalError
 
 from governance.core import audit, sql
@@ -39,76 +45,190 @@ TRIES_MAX = 3
 LOCK_CLASS = 2
 #: SQLSTATEs after which the whole transaction may be tried again: it has done nothing.
 RETRIED_STATES = frozenset({"40001", "40P01", "55P03"})
+#: The outcome of an answer that is a problem document.
+REFUSED = "refused"
 
 TAKE = "SELECT pg_try_advisory_xact_lock(%s, hashtext(%s)) AS taken"
+# Index: idempotency_key_once.
 FIND = (
-    "SELECT digest, status, headers::text, body FROM governance_idempotencyrecord"
+    "SELECT digest, outcome, status, body FROM governance_idempotencyrecord"
     " WHERE principal = %s AND operation = %s AND key = %s"
+)
+# Around a statement that locks: nothing of it is executed for a key that has its answer, or that
+# somebody else executes. The lock is held already by then, or is not to be had; asked for again it
+# says which. A condition without columns is evaluated once, before the first row.
+UNLESS_ANSWERED = (
+    "SELECT fresh.* FROM ({statement}) AS fresh"
+    " WHERE (SELECT pg_try_advisory_xact_lock({key_class}, hashtext({key_text})) AND NOT EXISTS ("
+    "SELECT FROM governance_idempotencyrecord"
+    " WHERE principal = {principal} AND operation = {operation} AND key = {key}))"
 )
 KEEP = """
 INSERT INTO governance_idempotencyrecord
-       (principal, operation, key, digest, status, headers, body, created_at, expires_at)
-SELECT %s, %s, %s, %s, %s, %s::jsonb, %s, n.now, n.now + make_interval(days => %s)
+       (principal, operation, key, digest, outcome, status, headers, body, created_at, expires_at)
+SELECT %s, %s, %s, %s, %s, %s::smallint, '{}', %s, n.now, n.now + make_interval(days => %s)
   FROM (SELECT clock_timestamp() AS now) n
 """
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request is answered with. `recorded` false: not kept under the idempotency key."""
+    """What a request is answered with, whatever carries it.
 
-    status: int
-    body: dict[str, Any] | bytes
-    headers: dict[str, str] = field(default_factory=dict)
+    :param outcome: one word of the operation's `outcomes`, or `REFUSED`.
+    :param body: its members, or the JSON text that was kept of them.
+    :param status: of a refusal, or of an answer that was kept without its outcome; else None: what
+        carries the answer has a status of its own for each outcome.
+    :param recorded: whether it is kept under the request's key.
+    """
+
+    outcome: str
+    body: Mapping[str, Any] | bytes
+    status: int | None = None
     recorded: bool = True
     replayed: bool = False
 
+    @classmethod
+    def of_refusal(cls, refusal: DomainError) -> Answer:
+        """Return a refusal whose transaction commits: it has recorded something.
+
+        It is kept under the request's key by the same rule as one that is raised.
+        """
+        problem = refusal.as_problem(instance=audit.request_urn())
+        return cls(REFUSED, problem, refusal.status, recorded=refusal.stored)
+
     @property
     def content(self) -> bytes:
-        """The body as it goes over the wire."""
+        """Return the body as JSON text."""
         return self.body if isinstance(self.body, bytes) else encode(self.body)
 
+    @property
+    def members(self) -> Mapping[str, Any]:
+        """Return the body as an object."""
+        return json.loads(self.body) if isinstance(self.body, bytes) else self.body
 
-@dataclass(frozen=True)
+
+@dataclass
 class Key:
-    """The identity of a keyed request: `digest` covers all that must be equal in a repetition."""
+    """The identity of a keyed request: `digest` covers all that must be equal in a repetition.
+
+    `used` says that `once` was called with it; `judged`, that the open transaction has asked for
+    the stored answer, and has found none: what is refused before that (a session that is
+    superseded, say) is no answer to keep.
+    """
 
     principal: str
     operation: str
     key: UUID
     digest: bytes
+    used: bool = False
+    judged: bool = False
+
+    @property
+    def statements(self) -> tuple[sql.Statement, sql.Statement]:
+        """Return the lock, and after it the record: what its last holder committed is seen."""
+        return (
+            sql.Statement(TAKE, (LOCK_CLASS, self._text)),
+            sql.Statement(FIND, (self.principal, self.operation, self.key)),
+        )
+
+    def unless_answered(self, statement: sql.Statement) -> sql.Statement:
+        """Return a statement that locks rows only where the request is to be executed.
+
+        A repetition so neither waits for a job nor takes claimable ones from others.
+        """
+        values = {
+            "key_class": LOCK_CLASS,
+            "key_text": self._text,
+            "principal": self.principal,
+            "operation": self.operation,
+            "key": self.key,
+        }
+        named = isinstance(statement.params, dict)
+        text = _unless_answered(statement.sql, tuple(values), named)
+        if isinstance(statement.params, dict):
+            return sql.Statement(text, statement.params | values)
+        return sql.Statement(text, (*statement.params, *values.values()))
+
+    def judge(self, locks: Sequence[sql.Row], records: Sequence[sql.Row]) -> None:
+        """Go on with what `statements` answered, or give the stored answer by raising it.
+
+        :raises Answered: the request has its answer; `once` gives it.
+        :raises IdempotencyInFlight: somebody else executes it; nobody waits.
+        :raises IdempotencyKeyReused, IdempotencyKeyExpired: it has another request's answer, or
+            one that is no longer kept.
+        """
+        if not locks[0]["taken"]:
+            raise IdempotencyInFlight(after_seconds=1)
+        for record in records:
+            raise Answered(_replay(record, self.digest))
+        self.judged = True
+
+    def keep(self, answer: Answer) -> sql.Statement:
+        """Return the statement that keeps the answer under the key."""
+        return sql.Statement(
+            KEEP,
+            (
+                self.principal,
+                self.operation,
+                self.key,
+                self.digest,
+                answer.outcome,
+                answer.status,
+                answer.content,
+                TOMBSTONE_DAYS,
+            ),
+        )
+
+    @property
+    def _text(self) -> str:
+        return f"{self.principal}|{self.operation}|{self.key}"
 
 
-def encode(body: dict[str, Any]) -> bytes:
+class Answered(Exception):
+    """The request has its stored answer: the transaction that found it has nothing more to do."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+@lru_cache
+def _unless_answered(statement: str, names: tuple[str, ...], named: bool) -> str:
+    places = {name: f"%({name})s" if named else "%s" for name in names}
+    return UNLESS_ANSWERED.format(statement=statement, **places)
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
     """Return the JSON text of an answer."""
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, default=str).encode()
 
 
-def request_digest(*, method: str, operation: str, path: dict[str, Any], canonical: bytes) -> bytes:
-    """Return the SHA-256 of a request: version, method, operation, path parameters, body."""
-    head = "\n".join(["v1", method, operation, json.dumps(path, sort_keys=True, default=str), ""])
+def request_digest(*, operation: str, identity: Mapping[str, Any], canonical: bytes) -> bytes:
+    """Return the SHA-256 of a request: operation, what it is about, and its canonical body.
+
+    The version of the form and `POST` are from when HTTP alone carried requests; whatever carries
+    them now says the same, so that their records are shared.
+    """
+    named = json.dumps(dict(identity), sort_keys=True, default=str)
+    head = "\n".join(["v1", "POST", operation, named, ""])
     return hashlib.sha256(head.encode() + canonical).digest()
 
 
-def once(
-    run: Callable[[], Answer],
-    *,
-    key: Key | None = None,
-    gate: Callable[[], None] | None = None,
-) -> Answer:
+def once(run: Callable[[], Answer], *, key: Key | None = None, at_gate: bool = False) -> Answer:
     """Run `run` in one transaction, at most once per key, and return its answer.
 
-    `gate` is evaluated in the transaction before a stored answer is given: who is no longer
-    allowed to act gets no replay either.  A refusal rolls back what `run` wrote; it is kept as
-    the key's answer, and returned as one, where repeating it could never help.  Without key and
-    gate the one move of `run` is the transaction.
+    A refusal rolls back what `run` wrote; it is kept as the key's answer, and returned as one,
+    where repeating it could never help.  Without a key the one move of `run` is the transaction.
 
-    :raises DomainError: what `gate` or `run` refuse otherwise; `IdempotencyInFlight`,
+    :param at_gate: `run` takes the key itself, once it has the advisory lock of an agent; who is
+        no longer allowed to act gets no stored answer either.
+    :raises DomainError: what `run` refuses otherwise; `IdempotencyInFlight`,
         `IdempotencyKeyReused`, `IdempotencyKeyExpired`; `Contention` after bounded tries.
     """
     for attempt in range(1, TRIES_MAX + 1):
         try:
-            return _once(run, key, gate)
+            return run() if key is None else _once(run, key, at_gate)
         except OperationalError as error:
             if sql.sqlstate(error) not in RETRIED_STATES:
                 raise
@@ -118,77 +238,72 @@ def once(
     raise AssertionError("unreachable")
 
 
-def _once(run: Callable[[], Answer], key: Key | None, gate: Callable[[], None] | None) -> Answer:
-    if key is None and gate is None:
-        return run()  # one move, which is a transaction by itself
-    judged = False
+def _once(run: Callable[[], Answer], key: Key, at_gate: bool) -> Answer:
+    key.used, key.judged = True, False
     try:
         with sql.transaction_of_one_move():
-            found = _take(key) if key is not None else None
-            if gate is not None:
-                gate()
-            if found is not None and key is not None:
-                return _replay(found, key)
-            judged = True
-            answer = run()
-            if key is not None and answer.recorded:
-                _keep(key, answer)
-        return answer
-    except DomainError as error:
-        if key is None or not judged or not error.stored:
+            try:
+                if not at_gate:
+                    take(key)
+                answer = run()
+            except Answered as found:
+                # Nothing was written. A transaction that is undone costs the connection all that
+                # it has prepared.
+                return found.answer
+            assert key.judged, f"{key.operation} has not asked for the stored answer"
+            if answer.recorded:
+                sql.commit_with(key.keep(answer))
+            return answer
+    except DomainError as refusal:
+        if not (key.judged and refusal.stored):
             raise
-        return _keep_refusal(
-            key, Answer(error.status, error.as_problem(instance=audit.request_urn()))
-        )
+        return _keep_refusal(key, Answer.of_refusal(refusal))
+
+
+def take(key: Key | None) -> None:
+    """Take the key of the request, if it has one, until the end of the transaction.
+
+    :raises: as `Key.judge` does.
+    """
+    if key is not None:
+        key.judge(*sql.pipeline(*key.statements))
 
 
 def _keep_refusal(key: Key, answer: Answer) -> Answer:
     """Keep a refusal whose transaction is undone; give what a rival was answered meanwhile."""
-    with transaction.atomic(durable=True):
-        if (found := _take(key)) is not None:
-            return _replay(found, key)
-        _keep(key, answer)
+    with sql.transaction_of_one_move():
+        try:
+            take(key)
+        except Answered as found:
+            return found.answer
+        sql.commit_with(key.keep(answer))
     return answer
 
 
-def _take(key: Key) -> sql.Row | None:
-    """Hold the key until the end of the transaction and return its record, if there is one.
-
-    :raises IdempotencyInFlight: somebody else holds it; nobody waits.
-    """
-    # The record is read in the statement after the lock, so that what its last holder committed
-    # is seen. Index: idempotency_key_once.
-    [[lock], records] = sql.pipeline(
-        sql.Statement(TAKE, (LOCK_CLASS, f"{key.principal}|{key.operation}|{key.key}")),
-        sql.Statement(FIND, (key.principal, key.operation, key.key)),
-    )
-    if not lock["taken"]:
-        raise IdempotencyInFlight(after_seconds=1)
-    return records[0] if records else None
-
-
-def _replay(found: sql.Row, key: Key) -> Answer:
-    if bytes(found["digest"]) != key.digest:
+def _replay(record: sql.Row, digest: bytes) -> Answer:
+    if bytes(record["digest"]) != digest:
         raise IdempotencyKeyReused()
-    if found["body"] is None:
+    if record["body"] is None:
         raise IdempotencyKeyExpired("The answer of this key is no longer kept.")
-    return Answer(
-        found["status"], bytes(found["body"]), json.loads(found["headers"]), replayed=True
-    )
+    body = bytes(record["body"])
+    return Answer(record["outcome"], body, record["status"], replayed=True)
 
 
-def _keep(key: Key, answer: Answer) -> None:
-    row = (
-        key.principal,
-        key.operation,
-        key.key,
-        key.digest,
-        answer.status,
-        json.dumps(answer.headers),
-        answer.content,
-        TOMBSTONE_DAYS,
-    )
-    sql.pipeline(sql.Statement(KEEP, row))
+def read_key(text: str, *, now_ms: int) -> UUID:
+    """Return the key that a caller has sent.
+
+    :param now_ms: Unix time in milliseconds, with which the key's own is compared.
+    :raises IdempotencyKeyInvalid: it is no UUID of version 7, or its time lies in the future.
+    :raises IdempotencyKeyExpired: it is older than the records.
+    """
+    try:
+        key = UUID(text)
+    except ValueError:
+        raise IdempotencyKeyInvalid() from None
+    if key.version != 7:
+        raise IdempotencyKeyInvalid()
+    check_age(key, now_ms=now_ms)
+    return key
 
 
 def check_age(key: UUID, *, now_ms: int) -> None:

@@ -57,6 +57,9 @@ class AuditEvent(models.Model):
 class IdempotencyRecord(models.Model):
     """What a keyed request was answered with, kept in the transaction of its effect.
 
+    `outcome` is a word of the operation, for which HTTP and others each have a status of their
+    own; `status` is that of a refusal.  Records of the first release have a status and headers
+    in place of the outcome.
     `body` is dropped after the retention of full answers (a tombstone stays), so that a late
     repetition is still refused and never executed again.
     """
@@ -65,7 +68,8 @@ class IdempotencyRecord(models.Model):
     operation = models.CharField(max_length=80)
     key = models.UUIDField()
     digest = models.BinaryField()
-    status = models.PositiveSmallIntegerField()
+    outcome = models.CharField(max_length=40, blank=True, db_default="")
+    status = models.PositiveSmallIntegerField(null=True)
     headers = models.JSONField(default=dict)
     body = models.BinaryField(null=True)
     created_at = models.DateTimeField()

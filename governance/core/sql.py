@@ -21,6 +21,7 @@ from django.db import connection, transaction
 from django.db.models import AutoField, BinaryField, JSONField, Model
 from django.db.models.base import ModelState
 from django.db.utils import DatabaseErrorWrapper
+from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
 
 Row = dict[str, Any]
@@ -77,9 +78,16 @@ def pipeline(*statements: Statement) -> list[list[Row]]:
     raw = connection.connection
     started = time.monotonic()
     cursors: list[psycopg.Cursor[Row]] = []
+    idle = raw.info.transaction_status == TransactionStatus.IDLE
+    begins = idle and not raw.autocommit
+    if begins:
+        # The driver's own BEGIN would be waited for before anything else is sent.
+        raw.autocommit = True
     # A pipeline brings nothing for a single statement in an open transaction.
-    alone = len(statements) == 1 and raw.info.transaction_status != 0
+    alone = len(statements) == 1 and not idle
     with DatabaseErrorWrapper(connection), nullcontext() if alone else raw.pipeline():
+        if begins:
+            psycopg.Cursor(raw).execute("BEGIN")
         for statement in statements:
             cursor = psycopg.Cursor(raw, row_factory=dict_row)
             cursor.execute(statement.sql, statement.params or None, prepare=True)
@@ -88,6 +96,19 @@ def pipeline(*statements: Statement) -> list[list[Row]]:
         rows = [cursor.fetchall() if _has_rows(cursor) else [] for cursor in cursors]
     _note(statements, time.monotonic() - started)
     return rows
+
+
+def commit_with(*statements: Statement) -> None:
+    """Run statements that answer no rows, and commit with them in the same round trip.
+
+    The last act of a `transaction_of_one_move`: what Django commits at its end is nothing then.
+    Where that is a part of a larger transaction, as in a test, only the statements are run.
+    """
+    if len(connection.atomic_blocks) > 1:
+        pipeline(*statements)
+        return
+    connection.validate_no_broken_transaction()
+    pipeline(*statements, Statement("COMMIT"))
 
 
 def sqlstate(error: BaseException) -> str:

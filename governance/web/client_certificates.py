@@ -54,9 +54,9 @@ class ClientCertificates:
         ]
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        told = environ.pop(self._header, "") if self._header else ""
+        header = environ.pop(self._header, "") if self._header else ""
         if self._header and self._trusted(environ.get("REMOTE_ADDR", "")):
-            environ[ENVIRON_KEY] = fingerprint_of_header(told)
+            environ[ENVIRON_KEY] = fingerprint_of_header(header)
         else:
             environ[ENVIRON_KEY] = _fingerprint_of_connection(environ.get("gunicorn.socket"))
         return self._application(environ, start_response)

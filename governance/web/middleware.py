@@ -13,7 +13,7 @@ from uuid_utils.compat import uuid7
 
 from governance.core import audit
 from governance.core.characters import shown
-from governance.web.api import PROBLEM_TYPE, is_api_path, problem_for_status
+from governance.web.problems import PROBLEM_TYPE, is_api_path, problem_for_status
 
 #: What a caller may name its request: short, and harmless in logs and headers.
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}", re.ASCII)
@@ -32,8 +32,8 @@ def client_address(request: HttpRequest) -> str:
     Behind a proxy it is what that proxy has seen, the last address of `X-Forwarded-For`; those
     before it are whatever the caller wrote.
     """
-    told = request.META.get("HTTP_X_FORWARDED_FOR", "") if settings.BEHIND_PROXY else ""
-    return told.rpartition(",")[2].strip() or request.META.get("REMOTE_ADDR", "")
+    passed_on = request.META.get("HTTP_X_FORWARDED_FOR", "") if settings.BEHIND_PROXY else ""
+    return passed_on.rpartition(",")[2].strip() or request.META.get("REMOTE_ADDR", "")
 
 
 class RequestIdentity:
@@ -46,8 +46,8 @@ class RequestIdentity:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        asked = request.META.get("HTTP_REQUEST_ID", "")
-        request_id = asked if _REQUEST_ID.fullmatch(asked) else str(uuid7())
+        sent = request.META.get("HTTP_REQUEST_ID", "")
+        request_id = sent if _REQUEST_ID.fullmatch(sent) else str(uuid7())
         # Where the log of requests looks for it; `headers` is made again if it was made before.
         request.META["HTTP_X_REQUEST_ID"] = request_id
         request.__dict__.pop("headers", None)

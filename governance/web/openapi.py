@@ -1,18 +1,21 @@
-"""The API description: made of the same data that the views judge requests by."""
+"""The API description: made of the same data by which operations are judged and found."""
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Any
 
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
-from governance.core.errors import EFFECTS, RETRY_RULES, every_refusal
-from governance.web.shapes import Shape
-
-PROBLEM_TYPE = "application/problem+json"
-JSON_TYPE = "application/json"
+from governance.core.errors import Problem
+from governance.operations.operation import Operation
+from governance.operations.shapes import Shape
+from governance.web.answer_schemas import object_schema
+from governance.web.problems import PROBLEM_TYPE
+from governance.web.reading import JSON_TYPE
 
 _UUID = {"type": "string", "format": "uuid"}
 _HEADERS: dict[str, tuple[str, dict[str, str] | None]] = {
@@ -25,66 +28,38 @@ _SESSION_HEADERS: dict[str, tuple[str, dict[str, str] | None]] = {
 }
 
 
-class RetryOut(serializers.Serializer):
-    """Whether and how to send the request again."""
+class OperationSchema(AutoSchema):
+    """Describes an `OperationView` from its `bindings`."""
 
-    rule = serializers.ChoiceField(choices=RETRY_RULES)
-    after_seconds = serializers.IntegerField(allow_null=True)
+    @property
+    def _binding(self) -> Any:
+        return self.view.bindings.get(self.method)  # type: ignore[attr-defined]
 
-
-class FaultOut(serializers.Serializer):
-    """One fault of the request."""
-
-    pointer = serializers.CharField(allow_blank=True, help_text="RFC 6901 JSON pointer")
-    detail = serializers.CharField()
-
-
-class Problem(serializers.Serializer):
-    """A failure (RFC 9457)."""
-
-    type = serializers.URLField()
-    title = serializers.CharField()
-    status = serializers.IntegerField()
-    detail = serializers.CharField()
-    instance = serializers.CharField()
-    code = serializers.ChoiceField(choices=sorted({refusal.code for refusal in every_refusal()}))
-    reason = serializers.CharField(help_text="finer than `code`, and as stable")
-    effect = serializers.ChoiceField(choices=EFFECTS)
-    retry = RetryOut()
-    current = serializers.DictField(help_text="what the caller should have had")
-    errors = FaultOut(many=True)  # type: ignore[assignment]
-
-
-class ProblemSchema(AutoSchema):
-    """Describes a `WorkerView` from its `calls`."""
-
-    def _call(self) -> Any:
-        return self.view.calls.get(  # type: ignore[attr-defined]
-            self.method.lower()
-        )
+    @property
+    def _operation(self) -> Operation:
+        operation: Operation = self._binding.operation
+        return operation
 
     def is_excluded(self) -> bool:
-        return self._call() is None
+        return self._binding is None
 
     def get_operation_id(self) -> str:
-        return str(self._call().operation)
+        return self._operation.name
 
     def get_tags(self) -> list[str]:
-        return [self._call().tag or self._tokenize_path()[0]]
+        return [self._tokenize_path()[0]]
 
     def get_summary(self) -> str:
-        handler = getattr(self.view, self.method.lower())
-        return _first_line(handler.__doc__ or type(self.view).__doc__).rstrip(".")
+        return self._operation.summary
 
     def get_description(self) -> str:  # type: ignore[override]
-        handler = getattr(self.view, self.method.lower())
-        return (handler.__doc__ or "").partition("\n")[2].strip()
+        return cleandoc(self._operation.run.__doc__ or "").partition("\n")[2].strip()
 
     def get_auth(self) -> list[dict[str, list[str]]]:
-        return super().get_auth() if self._call().scopes else []
+        return super().get_auth() if self._operation.scopes else []
 
     def get_extensions(self) -> dict[str, Any]:
-        scopes = list(self._call().scopes)
+        scopes = list(self._operation.scopes)
         return {"x-scopes": scopes} if scopes else {}
 
     def map_parsers(self) -> list[str]:
@@ -101,52 +76,48 @@ class ProblemSchema(AutoSchema):
         return False
 
     def get_override_parameters(self) -> list[Any]:
-        call = self._call()
+        operation = self._operation
         headers = dict(_HEADERS)
-        if call.sessions:
+        if operation.sessions:
             headers |= _SESSION_HEADERS
-        if call.if_match:
+        if operation.if_match:
             headers["If-Match"] = ("The revision that is expected, as an ETag.", None)
         parameters = [
             _parameter(name, OpenApiParameter.HEADER, text, schema)
             for name, (text, schema) in headers.items()
         ]
-        if call.key:
+        if operation.key:
             text = "UUIDv7 that names this request; the same again gives the same answer."
             key = _parameter("Idempotency-Key", OpenApiParameter.HEADER, text, _UUID)
-            key.required = call.key == "required"
+            key.required = operation.key == "required"
             parameters.append(key)
-        for name, text in call.query.items():
-            parameters.append(_parameter(name, OpenApiParameter.QUERY, text))
-        if call.filters is not None:
-            for name, found in call.filters.base_filters.items():
-                text = str(found.extra.get("help_text") or "")
-                parameters.append(_parameter(name, OpenApiParameter.QUERY, text, _of_filter(found)))
-        if call.paged:
-            parameters += [
-                _parameter("cursor", OpenApiParameter.QUERY, "From `next` or `previous`."),
-                _parameter(
-                    "page_size",
-                    OpenApiParameter.QUERY,
-                    "50 by default; above 200 it is 200.",
-                    {"type": "integer", "minimum": 1},
-                ),
-            ]
-        return parameters
+        return parameters + _query_parameters(operation)
 
     def get_request_serializer(self) -> Any:
-        return self._call().reads
+        return self._operation.reads
 
     def get_response_serializers(self) -> Any:
-        answers: dict[Any, Any] = {
-            str(status): OpenApiResponse(
-                shape, description=(shape.__doc__ or "").partition("\n")[0]
-            )
-            for status, shape in self._call().answers.items()
+        answers = self._operation.answers
+        description = (answers.__doc__ or "").partition("\n")[0]
+        responses: dict[Any, Any] = {
+            str(status): OpenApiResponse(self._refer(answers), description=description)
+            for status in self._binding.documented_statuses
         }
-        problem = OpenApiResponse(Problem, description="The request was refused or failed.")
-        answers["default", PROBLEM_TYPE] = problem
-        return answers
+        problem = OpenApiResponse(
+            self._refer(Problem), description="The request was refused or failed."
+        )
+        responses["default", PROBLEM_TYPE] = problem
+        return responses
+
+    def _refer(self, answer: type) -> dict[str, Any]:
+        """Return the reference to an answer's schema, which is a component of its name."""
+        component = ResolvedComponent(
+            name=answer.__name__, type=ResolvedComponent.SCHEMA, object=answer
+        )
+        if component not in self.registry:
+            self.registry.register(component)
+            component.schema = object_schema(answer, self._refer)
+        return component.ref
 
     def _map_serializer_field(
         self, field: Any, direction: Any, bypass_extensions: bool = False
@@ -164,27 +135,41 @@ class ProblemSchema(AutoSchema):
 
     def _get_request_body(self, direction: Any = "request") -> dict[str, Any] | None:
         body = super()._get_request_body(direction)
-        call = self._call()
-        if body is not None and call.batch_max:
+        operation = self._operation
+        if body is not None and operation.batch_max:
             content = body["content"][JSON_TYPE]
             items = {
                 "type": "array",
                 "items": content["schema"],
                 "minItems": 1,
-                "maxItems": call.batch_max,
+                "maxItems": operation.batch_max,
             }
             content["schema"] = {
                 "type": "object",
-                "properties": {call.batch_name: items},
-                "required": [call.batch_name],
+                "properties": {operation.batch_name: items},
+                "required": [operation.batch_name],
                 "additionalProperties": False,
             }
             body["required"] = True
         return body
 
 
-def _first_line(text: str | None) -> str:
-    return (text or "").partition("\n")[0]
+def _query_parameters(operation: Operation) -> list[OpenApiParameter]:
+    parameters = [
+        _parameter(name, OpenApiParameter.QUERY, text) for name, text in operation.query.items()
+    ]
+    if operation.filters is not None:
+        for name, found in operation.filters.base_filters.items():
+            text = str(found.extra.get("help_text") or "")
+            parameters.append(_parameter(name, OpenApiParameter.QUERY, text, _of_filter(found)))
+    if operation.paged:
+        size = {"type": "integer", "minimum": 1}
+        text = "50 by default; above 200 it is 200."
+        parameters += [
+            _parameter("cursor", OpenApiParameter.QUERY, "From `next` or `previous`."),
+            _parameter("page_size", OpenApiParameter.QUERY, text, size),
+        ]
+    return parameters
 
 
 def _parameter(

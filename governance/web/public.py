@@ -29,8 +29,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
     found: dict[str, str] = {}
     try:
         found["database"] = "ok" if reachable() else "no answer"
-        found["migrations"] = told(schema.missing_migrations())
-        found["triggers"] = told(schema.missing_triggers())
+        found["migrations"] = finding(schema.missing_migrations())
+        found["triggers"] = finding(schema.missing_triggers())
     except DatabaseError:
         # Not the reason: it names hosts and roles, and anybody may ask.
         found["database"] = "unreachable"
@@ -56,10 +56,10 @@ def keys(request: HttpRequest) -> HttpResponse:
 
 
 def may_scrape(request: HttpRequest) -> bool:
-    """Tell whether the caller has the token, or is this machine where no token is set."""
+    """Return whether the caller has the token, or is this machine where no token is set."""
     if token := settings.METRICS_TOKEN:
-        said = request.headers.get("Authorization", "")
-        return hmac.compare_digest(said.encode(), f"Bearer {token}".encode())
+        sent = request.headers.get("Authorization", "")
+        return hmac.compare_digest(sent.encode(), f"Bearer {token}".encode())
     if "X-Forwarded-For" in request.headers:
         return False
     try:
@@ -69,11 +69,13 @@ def may_scrape(request: HttpRequest) -> bool:
 
 
 def reachable() -> bool:
+    """Return whether the database answers."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
         return cursor.fetchone() == (1,)
 
 
-def told(missing: Iterable[str]) -> str:
+def finding(missing: Iterable[str]) -> str:
+    """Return what a probe says of what is missing: `ok`, or its names."""
     names = sorted(missing)
     return f"missing: {', '.join(names)}" if names else "ok"

@@ -37,8 +37,8 @@ class UnreadBodies:
         self._application = application
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
-        told = str(environ.get("CONTENT_LENGTH") or 0)
-        length = int(told) if told.isdecimal() else 0
+        declared = str(environ.get("CONTENT_LENGTH") or 0)
+        length = int(declared) if declared.isdecimal() else 0
         if length < SMALL_BYTES and "HTTP_TRANSFER_ENCODING" not in environ:
             return self._application(environ, start_response)
         body = environ["wsgi.input"] = _Counted(environ["wsgi.input"])
@@ -105,8 +105,11 @@ def write_problem(sock: Any, status: int, reason: str, message: str) -> None:
     from gunicorn import util
 
     refusal = InvalidArgument(message[:500]) if status < 500 else Internal()
-    told = refusal.as_problem(instance=f"urn:uuid:{uuid4()}") | {"status": status, "title": reason}
-    body = json.dumps(told).encode()
+    document = refusal.as_problem(instance=f"urn:uuid:{uuid4()}") | {
+        "status": status,
+        "title": reason,
+    }
+    body = json.dumps(document).encode()
     head = (
         f"HTTP/1.1 {status} {reason}\r\nConnection: close\r\nCache-Control: no-store\r\n"
         f"Content-Type: application/problem+json\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -1,27 +1,197 @@
-"""The answers of the jobs API: what transitions and queries return, as JSON objects."""
+"""Answers on jobs: what transitions and queries return, as JSON objects."""
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, NotRequired, TypedDict, cast
 
-from governance.money.ledger import Resolved, Routed
-from governance.money.models import Reservation
-from governance.money.pricing import text_of
-from jobs.executions import IssuedPermit, ResultOutcome, StartOutcome
-from jobs.models import Execution, Lease, Permit, Priority, Skill, Upload
-from jobs.queries import ExecutionRecord, JobRecord, heartbeat_interval_seconds, instant
+from agents.models import RISK_TIERS
+from governance.core.clock import instant
+from governance.core.models import AuditEvent
+from governance.core.wire import (
+    AnyObject,
+    InstantText,
+    UriText,
+    UuidText,
+    explained,
+    one_of,
+)
+from jobs.models import Job, Priority
+from jobs.queries import JobRecord, heartbeat_interval_seconds
 from jobs.transitions.claims import ClaimOutcome, LeaseGrant
-from jobs.transitions.facts import Receipt
+from jobs.transitions.leases import Beat
 from jobs.transitions.reflections import ReflectionOutcome
-from jobs.transitions.skills import Extracted
-from jobs.transitions.uploads import UploadGrant, UploadOutcome
 from jobs.transitions.work import Outcome
 
-# --- Jobs -------------------------------------------------------------------------------------
+State = Annotated[str, one_of(Job.State.values)]
 
 
-def job(record: JobRecord) -> dict[str, Any]:
+class JobOut(TypedDict):
+    """A job."""
+
+    job_id: UuidText
+    task_id: str
+    owner: str
+    state: State
+    status: State
+    paused: bool
+    task_type: str
+    risk_tier: Annotated[str, one_of(RISK_TIERS)]
+    priority: Annotated[str, one_of(Priority.labels)]
+    source: str
+    title: str
+    goal: str
+    inputs: AnyObject
+    labels: Any
+    output_required: bool
+    rollback_required: bool
+    review_required: bool
+    execution_approval_required: bool
+    attempt: int
+    attempt_number: int
+    max_attempts: int
+    revision: int
+    claimed_by: str | None
+    result: Any
+    result_pointer: str | None
+    error_code: str | None
+    error_message: str | None
+    execution_digest: str
+    available_at: InstantText
+    hold_until: InstantText | None
+    deadline_at: InstantText | None
+    expires_if_not_started_at: InstantText | None
+    created_at: InstantText
+    state_since: InstantText
+    finished_at: InstantText | None
+
+
+class LeaseOut(TypedDict):
+    """A lease; seconds count from the request's start."""
+
+    ttl_seconds: int
+    heartbeat_interval_seconds: int
+    expires_at: InstantText
+
+
+class ReworkOut(TypedDict):
+    """What a reviewer wants changed."""
+
+    reason: str
+    attempt: int
+
+
+class GrantedOut(TypedDict):
+    """What a claim grants its worker, of the job and beside it."""
+
+    attempt: int
+    fencing_token: int
+    runtime: str
+    lease: LeaseOut
+    envelope: AnyObject
+    execution_digest: str
+    attempt_deadline_at: InstantText | None
+    previous_progress: Any
+    rework: ReworkOut | None
+
+
+class ClaimedJobOut(JobOut):
+    """A job, with what its claimant needs to work on it."""
+
+    fencing_token: NotRequired[int]
+    runtime: NotRequired[str]
+    lease: NotRequired[LeaseOut]
+    envelope: NotRequired[Annotated[AnyObject, explained("DSSE envelope")]]
+    attempt_deadline_at: NotRequired[InstantText | None]
+    previous_progress: NotRequired[Any]
+    rework: NotRequired[ReworkOut | None]
+
+
+class JobAnswerOut(TypedDict):
+    """What was done, and the job as it is now."""
+
+    outcome: str
+    job: JobOut
+
+
+class ClaimAnswerOut(TypedDict):
+    """The job, with token and lease where they were granted."""
+
+    outcome: Annotated[str, one_of(("claimed", "already_running", "already_completed"))]
+    job: ClaimedJobOut
+    fencing_token: NotRequired[int]
+    lease: NotRequired[LeaseOut]
+    attempt: NotRequired[int]
+    runtime: NotRequired[str]
+    envelope: NotRequired[AnyObject]
+    execution_digest: NotRequired[str]
+    attempt_deadline_at: NotRequired[InstantText | None]
+    previous_progress: NotRequired[Any]
+    rework: NotRequired[ReworkOut | None]
+    status: NotRequired[Annotated[int, explained("of an item of several: always 200")]]
+
+
+class ClaimsOut(TypedDict):
+    """The jobs that were claimed; none is an answer, too."""
+
+    results: list[ClaimAnswerOut]
+    retry_after_seconds: int | None
+
+
+class ReflectionAnswerOut(JobAnswerOut):
+    """The number of the reflection, and the job."""
+
+    sequence_number: int
+
+
+class ControlAnswerOut(JobAnswerOut):
+    """What was done, and the job as it is now."""
+
+    result_code: Annotated[str, one_of(("APPLIED",))]
+
+
+class BatchOut(TypedDict):
+    """One result per item, in the asked order: its `status` with an answer or a problem."""
+
+    results: list[AnyObject]
+
+
+class _PageOut(TypedDict):
+    next: UriText | None
+    previous: UriText | None
+
+
+class JobPageOut(_PageOut):
+    """A page of jobs."""
+
+    results: list[JobOut]
+
+
+class EventOut(TypedDict):
+    """One event of the job's audit chain; hashes are hexadecimal."""
+
+    subject: str
+    seq: int
+    at: InstantText
+    action: str
+    actor: str
+    reason: str
+    request_id: str
+    before: Any
+    after: Any
+    details: AnyObject
+    prev_hash: str
+    hash: str
+
+
+class EventPageOut(_PageOut):
+    """A page of a job's audit events, oldest first."""
+
+    results: list[EventOut]
+
+
+def job(record: JobRecord) -> JobOut:
     """Return the job; contract section 1, "Shapes"."""
     row, task, attempt = record.job, record.task, record.last_attempt
     return {
@@ -63,39 +233,70 @@ def job(record: JobRecord) -> dict[str, Any]:
     }
 
 
-def moved(outcome: Outcome) -> dict[str, Any]:
+def moved(outcome: Outcome) -> JobAnswerOut:
     """Return what a move on one job is answered with."""
     return {"outcome": outcome.outcome, "job": job(outcome.record)}
 
 
-def controlled(outcome: Outcome) -> dict[str, Any]:
-    """Return what STOP, PAUSE and RESUME are answered with."""
-    return moved(outcome) | {"result_code": "APPLIED"}
+def controlled(outcome: Outcome) -> ControlAnswerOut:
+    """Return what a control of a job is answered with."""
+    return {**moved(outcome), "result_code": "APPLIED"}
 
 
-def claimed(outcome: ClaimOutcome) -> dict[str, Any]:
+def claimed(outcome: ClaimOutcome) -> ClaimAnswerOut:
     """Return what a claim is answered with.
 
     What it grants stands in the job as well, which so is all that its worker needs.
     """
+    found: ClaimedJobOut = {**job(outcome.record)}
     if outcome.grant is None:
-        return moved(outcome)
+        return {"outcome": outcome.outcome, "job": found}
     granted = _granted(outcome.record, outcome.grant)
-    return {"outcome": outcome.outcome, "job": job(outcome.record) | granted, **granted}
+    return {"outcome": outcome.outcome, "job": {**found, **granted}, **granted}
 
 
-def reflected(outcome: ReflectionOutcome) -> dict[str, Any]:
+def claims(outcomes: list[ClaimOutcome], *, retry_after_seconds: int | None = None) -> ClaimsOut:
+    """Return what a claim of the next jobs is answered with."""
+    results: list[ClaimAnswerOut] = [{"status": 200, **claimed(outcome)} for outcome in outcomes]
+    return {"results": results, "retry_after_seconds": retry_after_seconds}
+
+
+def beat(renewed: Beat) -> AnyObject:
+    """Return what the heartbeat of a lease is answered with."""
+    answer = {"outcome": renewed.outcome, "control": renewed.control}
+    if renewed.outcome == "ended":
+        return {**answer, "ttl_seconds": 0, "state": renewed.state}
+    lease = _lease(renewed.expires_at, renewed.lease_seconds, at=renewed.at)
+    return {**answer, **lease, "revision": renewed.revision}
+
+
+def reflected(outcome: ReflectionOutcome) -> ReflectionAnswerOut:
     """Return what a reflection is answered with."""
-    return moved(outcome) | {"sequence_number": outcome.sequence_number}
+    return {**moved(outcome), "sequence_number": outcome.sequence_number}
 
 
-def _granted(record: JobRecord, grant: LeaseGrant) -> dict[str, Any]:
+def page(records: list[JobRecord], *, next: str | None, previous: str | None) -> JobPageOut:
+    """Return a page of jobs, with the cursors of the pages beside it."""
+    return {"results": [job(record) for record in records], "next": next, "previous": previous}
+
+
+def events(rows: list[AuditEvent], *, next: str | None, previous: str | None) -> EventPageOut:
+    """Return a page of a job's audit events, as they were hashed, with their hashes."""
+    return {"results": [_event(row) for row in rows], "next": next, "previous": previous}
+
+
+def _event(row: AuditEvent) -> EventOut:
+    hashes = {"prev_hash": bytes(row.prev_hash).hex(), "hash": bytes(row.hash).hex()}
+    return cast(EventOut, json.loads(bytes(row.body)) | hashes)
+
+
+def _granted(record: JobRecord, grant: LeaseGrant) -> GrantedOut:
     rework = grant.rework
     return {
         "attempt": grant.attempt.number,
         "fencing_token": grant.attempt.fencing_token,
         "runtime": grant.attempt.runtime,
-        "lease": _lease(grant.lease, at=grant.at),
+        "lease": _lease(grant.lease.expires_at, grant.lease.lease_seconds, at=grant.at),
         "envelope": record.task.envelope,
         "execution_digest": record.task.execution_digest,
         "attempt_deadline_at": instant(grant.attempt.deadline_at),
@@ -104,219 +305,15 @@ def _granted(record: JobRecord, grant: LeaseGrant) -> dict[str, Any]:
     }
 
 
-def _lease(lease: Lease, *, at: datetime) -> dict[str, Any]:
-    """Return the lease; `ttl_seconds` is what its holder reckons with."""
+def _lease(expires_at: datetime, lease_seconds: int, *, at: datetime) -> LeaseOut:
+    """Return a lease; `ttl_seconds` is what its holder reckons with."""
     return {
-        "ttl_seconds": _seconds_until(lease.expires_at, at),
-        "heartbeat_interval_seconds": heartbeat_interval_seconds(lease.lease_seconds),
-        "expires_at": instant(lease.expires_at),
+        "ttl_seconds": seconds_until(expires_at, at),
+        "heartbeat_interval_seconds": heartbeat_interval_seconds(lease_seconds),
+        "expires_at": instant(expires_at),
     }
 
 
-def _seconds_until(end: datetime, at: datetime) -> int:
+def seconds_until(end: datetime, at: datetime) -> int:
     """Return the whole seconds that are left, none where the end has passed."""
     return max(0, int((end - at) / timedelta(seconds=1)))
-
-
-# --- Skills -----------------------------------------------------------------------------------
-
-
-def skills(found: list[Skill]) -> dict[str, Any]:
-    """Return a list of skills."""
-    return {"skills": [_skill(row) for row in found]}
-
-
-def extracted(extraction: Extracted) -> dict[str, Any]:
-    """Return what an extraction of skills is answered with."""
-    return {
-        "outcome": extraction.outcome,
-        "created": extraction.created,
-        "updated": extraction.updated,
-        **skills(extraction.skills),
-    }
-
-
-def rated(row: Skill) -> dict[str, Any]:
-    """Return what a report on a skill is answered with."""
-    return {"outcome": "recorded", "skill": _skill(row)}
-
-
-def _skill(row: Skill) -> dict[str, Any]:
-    return {
-        "skill_id": row.pk,
-        "task_type": row.task_type,
-        "context_type": row.context_type,
-        "pattern": row.pattern,
-        "tool_sequence": row.tool_sequence,
-        "occurrences": row.occurrences,
-        "successes": row.successes,
-        "failures": row.failures,
-        "confidence": row.confidence,
-        "updated_at": instant(row.updated_at),
-    }
-
-
-# --- Money ------------------------------------------------------------------------------------
-
-
-def routed(route: Routed) -> dict[str, Any]:
-    """Return a decision that was issued, and what it reserved; contract section 9."""
-    decision, reservation = route.decision, route.reservation
-    return {
-        "decision": decision.decision,
-        "decision_id": str(decision.decision_id),
-        "reason": decision.reason or None,
-        "provider": route.provider or None,
-        "model": route.model or None,
-        "price_version": decision.price_version or None,
-        "position": decision.position,
-        "policy_id": decision.policy_id,
-        "reservation": _reservation(reservation) if reservation else None,
-    }
-
-
-def resolved(end: Resolved) -> dict[str, Any]:
-    """Return how a reservation ended; contract section 9."""
-    return {
-        "outcome": end.outcome,
-        "state": end.resolution.ended_as,
-        "actual": text_of(end.resolution.cost),
-        "overrun": end.resolution.overrun,
-        "usage_missing": end.resolution.usage_missing,
-    }
-
-
-def _reservation(row: Reservation) -> dict[str, Any]:
-    return {
-        "reservation_id": str(row.reservation_id),
-        "state": row.state,
-        "amount": text_of(row.amount),
-        "currency": row.currency,
-    }
-
-
-# --- Executions -------------------------------------------------------------------------------
-
-
-def permit(issued: IssuedPermit) -> dict[str, Any]:
-    """Return a permit; contract section 9."""
-    row: Permit = issued.permit
-    return {
-        "permit_id": str(row.permit_id),
-        "state": row.state,
-        "mode": row.mode,
-        "dispatcher_epoch": str(row.dispatcher_epoch),
-        "session_generation": row.session_generation,
-        "fencing_token": row.fencing_token,
-        "reservation_id": str(row.reservation_id) if row.reservation_id else None,
-        "deadline": instant(row.deadline_at),
-        "deadline_seconds": _seconds_until(row.deadline_at, issued.at),
-    }
-
-
-def started(outcome: StartOutcome) -> dict[str, Any]:
-    """Return what a start is answered with."""
-    return _execution(outcome.execution, at=outcome.at)
-
-
-def result(outcome: ResultOutcome) -> dict[str, Any]:
-    """Return what the report of a result is answered with."""
-    return {
-        "outcome": outcome.outcome,
-        "result_code": "ACCEPTED" if outcome.as_evidence else "APPLIED",
-        "execution": _execution(outcome.execution, at=outcome.at),
-    }
-
-
-def execution(record: ExecutionRecord) -> dict[str, Any]:
-    """Return an execution with its permit, reservations and evidence."""
-    return {
-        **_execution(record.execution, at=record.at),
-        "permit_id": str(record.execution.permit.permit_id),
-        "reservations": [
-            _reservation(row) | {"route_request_id": row.route_request_id}
-            for row in record.reservations
-        ],
-        "evidence": [
-            {
-                "given_by": row.given_by,
-                "given_at": instant(row.given_at),
-                "attempt": row.attempt,
-                "outcome": row.outcome,
-                "content_sha256": row.content_sha256,
-            }
-            for row in record.evidence
-        ],
-        "reconciliations": [
-            {
-                "verdict": row.verdict,
-                "decided_by": row.decided_by,
-                "decided_at": instant(row.decided_at),
-                "reason": row.reason,
-            }
-            for row in record.reconciliations
-        ],
-    }
-
-
-def _execution(row: Execution, *, at: datetime) -> dict[str, Any]:
-    refused = row.state == Execution.State.REFUSED
-    return {
-        "decision": "refused" if refused else "issued",
-        "external_request_id": row.external_request_id,
-        "state": row.state,
-        "result_code": "UNKNOWN" if row.state == "unknown" else "APPLIED",
-        "attempt": row.attempt,
-        "mode": row.mode,
-        "runtime": row.runtime,
-        "execution_digest": row.execution_digest,
-        "request_sha256": row.request_sha256,
-        "refusal_reason": row.refusal_reason or None,
-        "result_sha256": row.result_sha256 or None,
-        "result": row.result,
-        "result_pointer": row.result_pointer or None,
-        "usage": row.usage,
-        "error_code": row.error_code or None,
-        "decided_at": instant(row.decided_at),
-        "resulted_at": instant(row.resulted_at),
-        "deadline_seconds": _seconds_until(row.deadline_at, at),
-    }
-
-
-# --- Artifacts and facts ----------------------------------------------------------------------
-
-
-def upload_grant(granted: UploadGrant) -> dict[str, Any]:
-    """Return the grant to put one object."""
-    grant = granted.grant
-    return {
-        "upload_id": str(granted.upload.upload_id),
-        "method": grant.method,
-        "url": grant.url,
-        "headers": grant.headers,
-        "object_key": grant.object_key,
-        "expires_at": instant(granted.upload.expires_at),
-        "max_bytes": grant.max_bytes,
-    }
-
-
-def uploaded(outcome: UploadOutcome) -> dict[str, Any]:
-    """Return the receipt of an artifact."""
-    row: Upload = outcome.upload
-    return {
-        "outcome": outcome.outcome,
-        "artifact_id": str(row.artifact_id),
-        "fact_id": row.fact_id,
-        "result_code": "APPLIED",
-    }
-
-
-def receipt(fact: Receipt) -> dict[str, Any]:
-    """Return the receipt of a fact."""
-    return {
-        "receipt_id": str(fact.receipt_id),
-        "fact_id": fact.fact_id,
-        "sequence": fact.sequence,
-        "recorded_at": instant(fact.recorded_at),
-        "result_code": "ACCEPTED",
-    }

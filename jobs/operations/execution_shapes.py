@@ -6,7 +6,7 @@ import re
 
 from rest_framework import serializers
 
-from governance.web.shapes import AnyJson, Choice, Object, Shape, Text, Uuid, Whole
+from governance.operations.shapes import AnyJson, Choice, Shape, Text, Uuid, Whole
 from jobs.executions import RESULTS
 from jobs.models import ExecutionMode
 from jobs.operations.shapes import AuthorityIn
@@ -92,90 +92,3 @@ class ResultIn(AuthorityIn):
     result_pointer = Text(max_length=1000, required=False, allow_null=True)
     usage = UsageIn(required=False, allow_null=True)
     error_code = Text(max_length=80, required=False, allow_null=True)
-
-
-class ReservationOut(serializers.Serializer):
-    """Model budget that is held for a call."""
-
-    reservation_id = serializers.UUIDField()
-    state = serializers.CharField()
-    amount = serializers.CharField()
-    currency = serializers.CharField()
-
-
-class RouteOut(serializers.Serializer):
-    """The decision on a call."""
-
-    decision = serializers.CharField()
-    decision_id = serializers.UUIDField()
-    reason = serializers.CharField(allow_null=True)
-    provider = serializers.CharField(allow_null=True)
-    model = serializers.CharField(allow_null=True)
-    price_version = serializers.CharField(allow_null=True)
-    position = serializers.IntegerField(allow_null=True)
-    policy_id = serializers.IntegerField(allow_null=True)
-    reservation = ReservationOut(allow_null=True)
-
-
-class ResolveOut(serializers.Serializer):
-    """The end of a reservation."""
-
-    outcome = serializers.CharField()
-    state = serializers.CharField()
-    actual = serializers.CharField(allow_null=True)
-    overrun = serializers.BooleanField()
-    usage_missing = serializers.BooleanField()
-
-
-class PermitOut(serializers.Serializer):
-    """A permit; `deadline_seconds` is reckoned from the start of the request."""
-
-    permit_id = serializers.UUIDField()
-    state = serializers.CharField()
-    mode = serializers.CharField()
-    dispatcher_epoch = serializers.UUIDField()
-    session_generation = serializers.IntegerField()
-    fencing_token = serializers.IntegerField()
-    reservation_id = serializers.UUIDField(allow_null=True)
-    deadline = serializers.DateTimeField()
-    deadline_seconds = serializers.IntegerField()
-
-
-class ExecutionOut(serializers.Serializer):
-    """An execution: the decision on its start, and its result once there is one."""
-
-    decision = serializers.CharField()
-    external_request_id = serializers.CharField()
-    state = serializers.CharField()
-    result_code = serializers.CharField()
-    deadline_seconds = serializers.IntegerField()
-    attempt = serializers.IntegerField()
-    mode = serializers.CharField()
-    runtime = serializers.CharField()
-    execution_digest = serializers.CharField()
-    request_sha256 = serializers.CharField()
-    refusal_reason = serializers.CharField(allow_null=True)
-    result_sha256 = serializers.CharField(allow_null=True)
-    result = serializers.JSONField(allow_null=True)
-    result_pointer = serializers.CharField(allow_null=True)
-    usage = Object(allow_null=True)
-    error_code = serializers.CharField(allow_null=True)
-    decided_at = serializers.DateTimeField()
-    resulted_at = serializers.DateTimeField(allow_null=True)
-
-
-class ExecutionQueryOut(ExecutionOut):
-    """An execution with all that is known of it."""
-
-    permit_id = serializers.UUIDField()
-    reservations = serializers.ListField(child=Object())
-    evidence = serializers.ListField(child=Object())
-    reconciliations = serializers.ListField(child=Object())
-
-
-class ResultOut(serializers.Serializer):
-    """The receipt of a result: `APPLIED`, or `ACCEPTED` where it is kept as evidence only."""
-
-    outcome = serializers.CharField()
-    result_code = serializers.CharField()
-    execution = ExecutionOut()

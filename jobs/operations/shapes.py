@@ -1,8 +1,4 @@
-"""Shapes of the jobs API: what its requests must look like, and what its answers do.
-
-Requests are judged by the `...In` shapes.  The `...Out` ones describe answers, which the reads of
-`jobs.queries` have made already.
-"""
+"""Shapes of the jobs API: what its requests must look like."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from rest_framework import serializers
 from agents.models import RISK_TIERS
 from governance.core.characters import unseen
 from governance.core.reasons import REASON_CHARS_MAX
-from governance.web.shapes import (
+from governance.operations.shapes import (
     UNSEEN_TOLD_MAX,
     AnyJson,
     Choice,
@@ -26,7 +22,7 @@ from governance.web.shapes import (
     Whole,
     member_of,
 )
-from jobs.models import Job, Priority
+from jobs.models import Priority
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.verbs import CONTROLS
 
@@ -101,8 +97,8 @@ class Progress(AnyJson):
     default_error_messages = {"large": f"At most {PROGRESS_BYTES_MAX} bytes as compact JSON."}
 
     def __init__(self, **options: Any) -> None:
-        told = f"Any JSON of at most {PROGRESS_BYTES_MAX} bytes; kept for the next attempt."
-        super().__init__(required=False, allow_null=True, help_text=told, **options)
+        text = f"Any JSON of at most {PROGRESS_BYTES_MAX} bytes; kept for the next attempt."
+        super().__init__(required=False, allow_null=True, help_text=text, **options)
 
     def to_internal_value(self, data: Any) -> Any:
         text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
@@ -293,183 +289,3 @@ class ControlIn(Shape):
             raise serializers.ValidationError(faults)
         common = {name: data[name] for name in self._declared_fields}
         return common | {"values": {name: data[name] for name in given}}
-
-
-# --- answers ---------------------------------------------------------------------------------
-
-
-class JobOut(serializers.Serializer):
-    """A job."""
-
-    job_id = serializers.UUIDField()
-    task_id = serializers.CharField()
-    owner = serializers.CharField()
-    state = serializers.ChoiceField(choices=Job.State.values)
-    status = serializers.ChoiceField(choices=Job.State.values)
-    paused = serializers.BooleanField()
-    task_type = serializers.CharField()
-    risk_tier = serializers.ChoiceField(choices=RISK_TIERS)
-    priority = serializers.ChoiceField(choices=Priority.labels)
-    source = serializers.CharField()  # type: ignore[assignment]
-    title = serializers.CharField()
-    goal = serializers.CharField()
-    inputs = serializers.DictField()
-    labels = serializers.JSONField()
-    output_required = serializers.BooleanField()
-    rollback_required = serializers.BooleanField()
-    review_required = serializers.BooleanField()
-    execution_approval_required = serializers.BooleanField()
-    attempt = serializers.IntegerField()
-    attempt_number = serializers.IntegerField()
-    max_attempts = serializers.IntegerField()
-    revision = serializers.IntegerField()
-    claimed_by = serializers.CharField(allow_null=True)
-    result = serializers.JSONField(allow_null=True)
-    result_pointer = serializers.CharField(allow_null=True)
-    error_code = serializers.CharField(allow_null=True)
-    error_message = serializers.CharField(allow_null=True)
-    execution_digest = serializers.CharField()
-    available_at = serializers.DateTimeField()
-    hold_until = serializers.DateTimeField(allow_null=True)
-    deadline_at = serializers.DateTimeField(allow_null=True)
-    expires_if_not_started_at = serializers.DateTimeField(allow_null=True)
-    created_at = serializers.DateTimeField()
-    state_since = serializers.DateTimeField()
-    finished_at = serializers.DateTimeField(allow_null=True)
-
-
-class LeaseOut(serializers.Serializer):
-    """A lease; seconds count from the request's start."""
-
-    ttl_seconds = serializers.IntegerField()
-    heartbeat_interval_seconds = serializers.IntegerField()
-    expires_at = serializers.DateTimeField()
-
-
-class ReworkOut(serializers.Serializer):
-    """What a reviewer wants changed."""
-
-    reason = serializers.CharField()
-    attempt = serializers.IntegerField()
-
-
-class ClaimedJobOut(JobOut):
-    """A job, with what its claimant needs to work on it."""
-
-    fencing_token = serializers.IntegerField(required=False)
-    runtime = serializers.CharField(required=False)
-    lease = LeaseOut(required=False)
-    envelope = serializers.DictField(required=False, help_text="DSSE envelope")
-    attempt_deadline_at = serializers.DateTimeField(required=False, allow_null=True)
-    previous_progress = serializers.JSONField(required=False, allow_null=True)
-    rework = ReworkOut(required=False, allow_null=True)
-
-
-class JobAnswerOut(serializers.Serializer):
-    """What was done, and the job as it is now."""
-
-    outcome = serializers.CharField()
-    job = JobOut()
-
-
-class ClaimAnswerOut(serializers.Serializer):
-    """The job, with token and lease where they were granted."""
-
-    outcome = serializers.ChoiceField(choices=("claimed", "already_running", "already_completed"))
-    job = ClaimedJobOut()
-    fencing_token = serializers.IntegerField(required=False)
-    lease = LeaseOut(required=False)
-
-
-class ClaimsOut(serializers.Serializer):
-    """The jobs that were claimed; none is an answer, too."""
-
-    results = ClaimAnswerOut(many=True)
-    retry_after_seconds = serializers.IntegerField(allow_null=True)
-
-
-class ReflectionAnswerOut(JobAnswerOut):
-    """The number of the reflection, and the job."""
-
-    sequence_number = serializers.IntegerField()
-
-
-class ControlAnswerOut(JobAnswerOut):
-    """What was done, and the job as it is now."""
-
-    result_code = serializers.ChoiceField(choices=("APPLIED",))
-
-
-class BatchOut(serializers.Serializer):
-    """One result per item, in the asked order: its `status` with an answer or a problem."""
-
-    results = serializers.ListField(child=serializers.DictField())
-
-
-class _PageOut(serializers.Serializer):
-    next = serializers.URLField(allow_null=True)
-    previous = serializers.URLField(allow_null=True)
-
-
-class JobPageOut(_PageOut):
-    """A page of jobs."""
-
-    results = JobOut(many=True)
-
-
-class EventOut(serializers.Serializer):
-    """One event of the job's audit chain; hashes are hexadecimal."""
-
-    seq = serializers.IntegerField()
-    at = serializers.DateTimeField()
-    action = serializers.CharField()
-    actor = serializers.CharField()
-    reason = serializers.CharField(allow_blank=True)
-    request_id = serializers.CharField(allow_blank=True)
-    before = serializers.JSONField(allow_null=True)
-    after = serializers.JSONField(allow_null=True)
-    details = serializers.DictField()
-    prev_hash = serializers.CharField()
-    hash = serializers.CharField()
-
-
-class EventPageOut(_PageOut):
-    """A page of a job's audit events, oldest first."""
-
-    results = EventOut(many=True)
-
-
-class SkillOut(serializers.Serializer):
-    """A pattern that recurred, and how well it served; `confidence` is in [0, 1]."""
-
-    skill_id = serializers.IntegerField()
-    task_type = serializers.CharField()
-    context_type = serializers.CharField(allow_blank=True)
-    pattern = serializers.CharField()
-    tool_sequence = serializers.JSONField()
-    occurrences = serializers.IntegerField()
-    successes = serializers.IntegerField()
-    failures = serializers.IntegerField()
-    confidence = serializers.FloatField(min_value=0, max_value=1)
-    updated_at = serializers.DateTimeField()
-
-
-class SkillsOut(serializers.Serializer):
-    """Skills, most trusted first."""
-
-    skills = SkillOut(many=True)
-
-
-class ExtractedOut(SkillsOut):
-    """The skills that an extraction found."""
-
-    outcome = serializers.CharField()
-    created = serializers.IntegerField()
-    updated = serializers.IntegerField()
-
-
-class SkillAnswerOut(serializers.Serializer):
-    """The skill as it is now."""
-
-    outcome = serializers.CharField()
-    skill = SkillOut()

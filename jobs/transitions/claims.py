@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 from agents.entry import Caller, Entry, enter
 from agents.models import RISK_TIERS, RiskTier
 from governance.core import sql
-from governance.core.clock import READ_CLOCK
+from governance.core.clock import READ_CLOCK, instant
 from governance.core.errors import (
     AdmissionClosed,
     AdmissionDraining,
@@ -25,9 +24,8 @@ from governance.core.errors import (
     WrongOwner,
 )
 from jobs.models import Attempt, Job, Lease
-from jobs.queries import instant
 from jobs.transitions.decisions import end_approval
-from jobs.transitions.preconditions import approval_expired
+from jobs.transitions.preconditions import approval_expired, need_match
 from jobs.transitions.work import (
     JOIN_TASK,
     SELECT_JOBS,
@@ -129,7 +127,6 @@ def claim(
     owner: str,
     lease_seconds: int | None = None,
     runtime: str | None = None,
-    key: UUID | None = None,
 ) -> ClaimOutcome | DomainError:
     """Claim one task: make its next attempt and lease it to the caller.
 
@@ -143,16 +140,17 @@ def claim(
         AttemptsExhausted, MaintenanceInhibited, AdmissionClosed, AdmissionDraining,
         RiskNotAllowed: not now, or not to this agent.
     """
-    if owner and owner != entry.principal.name:
-        raise WrongOwner("owner must be the agent of the credential.")
     work = lock([task_id], entry=entry, make_session=True)
     caller = work.worker
+    if owner and owner != caller.agent:
+        raise WrongOwner("owner must be the agent of the credential.")
     locked = work.get(task_id)
     state = locked.job.state
     if state == State.COMPLETED:
         return ClaimOutcome("already_completed", locked)
     if state == State.ACTIVE:
         return _already_running(work, locked, caller, runtime)
+    need_match(work, locked)
     _check_claimable(work, locked)
     check_admission(caller)
     _check_risk(locked, caller)
@@ -160,7 +158,7 @@ def claim(
         end_approval(work, locked, actor=caller.actor, reason=EXPIRED_BEFORE_CLAIM)
         work.save()
         return ApprovalRequired("The approval has expired; the job is held again.")
-    _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime, key=key)
+    _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
     reworks = _reworks([locked])
     work.save()
     return ClaimOutcome("claimed", locked, _granted(work, locked, reworks))
@@ -174,7 +172,6 @@ def claim_next(
     task_types: list[str] | None = None,
     runtime: str | None = None,
     lease_seconds: int | None = None,
-    key: UUID | None = None,
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
@@ -208,7 +205,7 @@ def claim_next(
         granted += _grantable(work, rows)
     _read_attempts([locked for locked in granted if locked.job.attempt])
     for locked in granted:
-        _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime, key=key)
+        _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
     reworks = _reworks(granted)
     work.save()
     return [ClaimOutcome("claimed", locked, _granted(work, locked, reworks)) for locked in granted]
@@ -234,10 +231,10 @@ def check_admission(caller: Caller) -> None:
     :raises AdmissionClosed, AdmissionDraining: with the generation as `current`.
     """
     if caller.inhibit is not None:
-        ends_at = caller.inhibit["ends_at"]
+        ends_at = caller.inhibit.ends_at
         after = max(1, int((ends_at - caller.now).total_seconds()) + 1) if ends_at else 60
         raise MaintenanceInhibited(
-            f"New work is stopped for maintenance: {caller.inhibit['reason']}",
+            f"New work is stopped for maintenance: {caller.inhibit.reason}",
             after_seconds=after,
         )
     current = {"admission": caller.admission, "generation": caller.admission_generation}
@@ -264,8 +261,10 @@ def _already_running(
     lease, attempt = locked.lease, locked.last_attempt
     current = {"state": locked.job.state, "attempt": locked.job.attempt}
     if lease is None or attempt is None or lease.session_id != caller.session_pk:
+        need_match(work, locked)
         raise LeaseHeldByAnother(current=current)
     if runtime and runtime != attempt.runtime:
+        need_match(work, locked)
         raise LeaseHeldByAnother(
             f"The attempt runs under the runtime {attempt.runtime}.", current=current
         )
@@ -317,7 +316,6 @@ def _grant(
     *,
     lease_seconds: int | None,
     runtime: str | None,
-    key: UUID | None,
 ) -> None:
     """Make the attempt and its lease: attempt and token go up by one, for good."""
     job, caller = locked.job, work.worker
@@ -336,7 +334,7 @@ def _grant(
         lease_seconds=seconds,
         claimed_at=work.now,
         deadline_at=work.now + timedelta(seconds=timeout) if timeout else None,
-        claim_key=key,
+        claim_key=caller.key,
     )
     lease = Lease(
         job_id=job.pk,

@@ -15,12 +15,12 @@ from uuid_utils.compat import uuid7
 from agents.models import RiskTier
 from agents.principals import Principal
 from governance.core import sql
-from governance.core.clock import READ_CLOCK
+from governance.core.clock import READ_CLOCK, instant
 from governance.core.digests import execution_digest
 from governance.core.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
 from governance.evidence.envelopes import payload_of, sign
 from jobs.models import Job, JobType, Priority, Task
-from jobs.queries import JobRecord, instant, read_jobs
+from jobs.queries import JobRecord, read_jobs
 from jobs.transitions.work import LockedJob, Outcome, State, Work, digest
 
 INTAKE_LIMIT_MAX = 500

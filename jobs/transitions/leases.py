@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from agents.entry import (
@@ -15,7 +17,6 @@ from agents.entry import (
     session_fault,
 )
 from governance.core import sql
-from governance.core.clock import instant
 from governance.core.errors import (
     DomainError,
     LeaseExpired,
@@ -23,7 +24,6 @@ from governance.core.errors import (
     StaleFencingToken,
     WrongOwner,
 )
-from jobs.queries import heartbeat_interval_seconds
 
 HEARTBEATS_MAX = 500
 
@@ -64,11 +64,11 @@ WITH caller AS MATERIALIZED (
 )
 SELECT q.place, q.token AS named_token, q.attempt AS named_attempt, q.job_pk, j.agent_id, j.state,
        j.paused, j.fencing_token, j.attempt, j.revision, b.expires_at, b.lease_seconds, b.clock,
-       t.holder_fault, a.admission, c.fault, c.dispatcher_epoch,
+       t.holder_fault, a.admission, c.fault, c.dispatcher_epoch, clock_timestamp() AS now,
        (SELECT p.outcome FROM jobs_attempt p WHERE p.job_id = q.job_pk AND p.number = q.attempt
            AND p.fencing_token = q.token) AS outcome
-  FROM named q
- CROSS JOIN caller c
+  FROM caller c
+  LEFT JOIN named q ON true
   LEFT JOIN jobs_job j ON j.id = q.job_pk
   LEFT JOIN agents_agent a ON a.id = j.agent_id
   LEFT JOIN timed t ON t.job_id = q.job_pk
@@ -81,13 +81,36 @@ SELECT q.place, q.token AS named_token, q.attempt AS named_attempt, q.job_pk, j.
 STOPPING = frozenset({"stopped", "deadline_exceeded", "timed_out"})
 
 
-def heartbeat(*, entry: Entry, beats: list[dict[str, Any]]) -> list[dict[str, Any] | DomainError]:
-    """Renew leases and answer, for each, how long it lasts and what is wanted.
+@dataclass(frozen=True)
+class Beat:
+    """What became of a heartbeat, and what is wanted of the lease's holder.
+
+    :param outcome: `renewed`, or `ended` where the attempt was ended over its holder's head.
+    :param control: `continue`, `pause`, `drain` or `stop`.
+    :param state: of the job, and `revision` its revision.
+    :param expires_at: the end of a lease that was renewed at `at`, for `lease_seconds` as a rule.
+    """
+
+    outcome: str
+    control: str
+    state: str
+    revision: int
+    at: datetime
+    expires_at: datetime
+    lease_seconds: int = 0
+
+    @property
+    def ttl_seconds(self) -> int:
+        """Return the whole seconds that the lease lasts."""
+        return int((self.expires_at - self.at).total_seconds())
+
+
+def heartbeat(*, entry: Entry, beats: list[dict[str, Any]]) -> list[Beat | DomainError]:
+    """Renew leases and return, for each, how long it lasts and what is wanted, or its refusal.
 
     Each beat: `task_id`, `attempt`, `fencing_token`, `progress` (JSON, kept for the next attempt).
-    An answer holds `ttl_seconds` and `control`: `continue`, `pause`, `drain` or `stop`; or is a
-    refusal. A heartbeat never revives an expired lease and never shortens one; it raises no
-    revision and writes no audit event. A lease named twice is beaten by its first mention.
+    A heartbeat never revives an expired lease and never shortens one; it raises no revision and
+    writes no audit event. A lease named twice is beaten by its first mention.
 
     :raises PermissionDenied, SessionRequired, SessionNotApproved, SessionSuperseded,
         DispatcherEpochStale: the caller may not act, as any other write of it would be refused;
@@ -112,19 +135,19 @@ def heartbeat(*, entry: Entry, beats: list[dict[str, Any]]) -> list[dict[str, An
         "epoch": entry.epoch,
     }
     [rows] = sql.pipeline(sql.Statement(BEAT, params))
-    if rows and (fault := admission_fault(rows[0])) is not None:
+    # The caller is judged for no lease at all, too: that is one row without a place.
+    if (fault := admission_fault(rows[0])) is not None:
         raise fault
-    answers = {
-        _lease_of(beat): _answer(agent_id, row) for beat, row in zip(named, rows, strict=True)
-    }
-    return [answers[_lease_of(beat)] for beat in beats]
+    pairs = zip(named, rows[: len(named)], strict=True)
+    found = {_lease_of(beat): _outcome(agent_id, row) for beat, row in pairs}
+    return [found[_lease_of(beat)] for beat in beats]
 
 
 def _lease_of(beat: dict[str, Any]) -> tuple[Any, ...]:
     return beat["task_id"], beat["attempt"], beat["fencing_token"]
 
 
-def _answer(agent_id: int, row: sql.Row) -> dict[str, Any] | DomainError:
+def _outcome(agent_id: int, row: sql.Row) -> Beat | DomainError:
     if row["job_pk"] is None:
         return NotFound("There is no job of that task_id.")
     if row["agent_id"] != agent_id:
@@ -133,22 +156,23 @@ def _answer(agent_id: int, row: sql.Row) -> dict[str, Any] | DomainError:
         control = "pause" if row["paused"] else "continue"
         if control == "continue" and row["admission"] != "open":
             control = "drain"
-        ttl = int((row["expires_at"] - row["clock"]).total_seconds())
-        return {
-            "outcome": "renewed",
-            "ttl_seconds": ttl,
-            "expires_at": instant(row["expires_at"]),
-            "heartbeat_interval_seconds": heartbeat_interval_seconds(row["lease_seconds"]),
-            "control": control,
-            "revision": row["revision"],
-        }
+        return Beat(
+            "renewed",
+            control,
+            row["state"],
+            row["revision"],
+            at=row["clock"],
+            expires_at=row["expires_at"],
+            lease_seconds=row["lease_seconds"],
+        )
     current = {
         "fencing_token": row["fencing_token"],
         "attempt": row["attempt"],
         "state": row["state"],
     }
     if row["outcome"] in STOPPING or row["state"] == "stopped":
-        return {"outcome": "ended", "ttl_seconds": 0, "control": "stop", "state": row["state"]}
+        now = row["now"]
+        return Beat("ended", "stop", row["state"], row["revision"], at=now, expires_at=now)
     if row["named_token"] != row["fencing_token"] or row["named_attempt"] != row["attempt"]:
         return StaleFencingToken(current=current)
     return fault_of(row["holder_fault"], row["dispatcher_epoch"]) or LeaseExpired(current=current)

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from agents.entry import fault_of
 from agents.models import RiskTier
 from governance.core.errors import (
-    DispatcherEpochStale,
     DomainError,
     FencingTokenRequired,
     InvalidTransition,
     LeaseExpired,
     LeaseHeldByAnother,
     OutcomeUnknown,
+    PreconditionFailed,
     RevisionMismatch,
     SelfApproval,
     SessionRequired,
-    SessionSuperseded,
     StaleFencingToken,
 )
 from jobs.models import Execution, Job, Review
@@ -208,6 +208,7 @@ def check_token(work: Work, locked: LockedJob, number: int, token: int) -> None:
     :raises StaleFencingToken: with what is current.
     :raises SessionSuperseded, DispatcherEpochStale: the session that made the attempt may no
         longer act, and the request names no other.
+    :raises PreconditionFailed: the job has moved on since the revision in If-Match.
     """
     if token != locked.job.fencing_token or number != locked.job.attempt:
         raise StaleFencingToken(
@@ -220,10 +221,21 @@ def check_token(work: Work, locked: LockedJob, number: int, token: int) -> None:
         )
     caller, session = work.caller, locked.sessions.get(number)
     if caller and session and session.activated and not caller.activated:
-        if session.state != "current":
-            raise SessionSuperseded()
-        if session.dispatcher_epoch != caller.dispatcher_epoch:
-            raise DispatcherEpochStale(current={"dispatcher_epoch": str(caller.dispatcher_epoch)})
+        if (fault := fault_of(session.fault, caller.dispatcher_epoch)) is not None:
+            raise fault
+    need_match(work, locked)
+
+
+def need_match(work: Work, locked: LockedJob) -> None:
+    """Refuse when the job has moved on since the revision that the caller names in If-Match.
+
+    Judged after the recorded outcome: a repetition of the very request that has moved the job is
+    answered. Source: RFC 9110, 13.1.1.
+
+    :raises PreconditionFailed: with the current revision.
+    """
+    if work.caller is not None and work.caller.if_match not in (None, locked.job.revision):
+        raise PreconditionFailed(current={"revision": locked.job.revision})
 
 
 def need_active(locked: LockedJob) -> None:

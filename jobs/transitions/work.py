@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
-from uuid import UUID
 
 from django.db import transaction
 
-from agents.entry import Caller, Entry, enter
+from agents.entry import EPOCH, Caller, Entry, enter, session_fault
 from governance.core import audit, clock, outbox, sql
 from governance.core.digests import canonical
 from governance.core.errors import NotFound, WrongOwner
@@ -93,8 +92,8 @@ LOCK_LEASES = (
 # each with the session that made it. One row per attempt, and one for a job without.
 READ_CONTEXT = (
     f"SELECT clock_timestamp() AS now, j.id AS job_id, {sql.select_list(Lease, 'l')},"
-    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, s.state AS session_state,"
-    " s.dispatcher_epoch AS session_epoch FROM jobs_job j"
+    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind,"
+    f" {session_fault('s', EPOCH)} AS session_fault FROM jobs_job j"
     " LEFT JOIN jobs_lease l ON l.job_id = j.id"
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
     " LEFT JOIN agents_session s ON s.id = p.session_id WHERE j.task_id = ANY(%s::text[])"
@@ -124,11 +123,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class AttemptSession:
-    """The session that made an attempt, as it stands now."""
+    """The session that made an attempt, as it stands now.
+
+    `fault` is why it may no longer act, a word of `agents.entry.FAULTS`, or None.
+    """
 
     kind: str
-    state: str
-    dispatcher_epoch: UUID
+    fault: str | None
 
     @property
     def activated(self) -> bool:
@@ -419,9 +420,7 @@ def load_context(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
             one.lease = sql.build(Lease, row, "l")
         if number is not None:
             one.attempts[number] = sql.build(Attempt, row, "p")
-            one.sessions[number] = AttemptSession(
-                row["session_kind"], row["session_state"], row["session_epoch"]
-            )
+            one.sessions[number] = AttemptSession(row["session_kind"], row["session_fault"])
 
 
 def from_row(row: sql.Row) -> LockedJob:

@@ -2,6 +2,6 @@
 
 from django.urls import path
 
-from jobs.web.upload_views import receive_object
+from jobs.web.received_objects import receive_object
 
 urlpatterns = [path("<str:signed>", receive_object)]

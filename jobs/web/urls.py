@@ -1,41 +1,64 @@
-"""Paths of this app below `/v1`."""
+"""The jobs API over HTTP: paths below `/v1`."""
 
-from django.urls import path
+from governance.web.bindings import Binding
+from governance.web.views import paths
+from jobs.operations import (
+    claims,
+    control,
+    executions,
+    facts,
+    intake,
+    outcomes,
+    reads,
+    skills,
+    uploads,
+)
 
-from jobs.web import execution_views, fact_views, upload_views, views
+#: The status of what is new.
+MADE = dict.fromkeys(intake.MADE, 201)
+OF_JOB = "job.revision"
 
-urlpatterns = [
-    path("intake/task", views.IntakeTask.as_view()),
-    path("jobs", views.Jobs.as_view()),
-    path("jobs/batch", views.JobsBatch.as_view()),
-    path("jobs/complete/batch", views.CompleteBatch.as_view()),
-    path("jobs/<str:task_id>", views.JobDetail.as_view()),
-    path("jobs/<str:task_id>/claim", views.ClaimJob.as_view()),
-    path("jobs/<str:task_id>/complete", views.CompleteJob.as_view()),
-    path("jobs/<str:task_id>/fail", views.FailJob.as_view()),
-    path("jobs/<str:task_id>/escalate", views.EscalateJob.as_view()),
-    path("jobs/<str:task_id>/reflections", views.ReflectOnJob.as_view()),
-    path("jobs/<str:task_id>/events", views.JobEvents.as_view()),
-    path("jobs/<str:task_id>/control", views.ControlJob.as_view()),
-    path("routes", execution_views.Routes.as_view()),
-    path(
-        "reservations/<uuid:reservation_id>/resolve",
-        execution_views.ResolveReservation.as_view(),
+BINDINGS = (
+    Binding("POST", "intake/task", intake.intake_task, statuses=MADE, etag=OF_JOB),
+    Binding("GET", "jobs", reads.list_jobs),
+    Binding("POST", "jobs", intake.queue_job, statuses=MADE, etag=OF_JOB),
+    Binding("POST", "jobs/batch", intake.queue_jobs),
+    Binding("POST", "jobs/complete/batch", outcomes.complete_jobs),
+    Binding("GET", "jobs/{task_id}", reads.get_job, etag="revision"),
+    Binding("POST", "jobs/{task_id}/claim", claims.claim_job, etag=OF_JOB),
+    Binding("POST", "jobs/{task_id}/complete", outcomes.complete_job, etag=OF_JOB),
+    Binding("POST", "jobs/{task_id}/fail", outcomes.fail_job, etag=OF_JOB),
+    Binding("POST", "jobs/{task_id}/escalate", outcomes.escalate_job, etag=OF_JOB),
+    Binding(
+        "POST",
+        "jobs/{task_id}/reflections",
+        outcomes.reflect_on_job,
+        statuses={"recorded": 201},
+        etag=OF_JOB,
     ),
-    path("executions/permits", execution_views.Permits.as_view()),
-    path("executions", execution_views.Executions.as_view()),
-    path("executions/<str:external_request_id>", execution_views.ExecutionDetail.as_view()),
-    path(
-        "executions/<str:external_request_id>/result",
-        execution_views.ExecutionResult.as_view(),
+    Binding("GET", "jobs/{task_id}/events", reads.list_job_events),
+    Binding("POST", "jobs/{task_id}/control", control.control_job, etag=OF_JOB),
+    Binding("POST", "routes", executions.decide_route),
+    Binding("POST", "reservations/{reservation_id}/resolve", executions.resolve_reservation),
+    Binding("POST", "executions/permits", executions.issue_permit, statuses={"issued": 201}),
+    Binding("POST", "executions", executions.start_execution, statuses={"started": 201}),
+    Binding("GET", "executions/{external_request_id}", executions.get_execution),
+    Binding(
+        "POST",
+        "executions/{external_request_id}/result",
+        executions.report_result,
+        statuses={"kept": 202},
     ),
-    path("facts", fact_views.Facts.as_view()),
-    path("uploads", upload_views.Uploads.as_view()),
-    path("uploads/<uuid:upload_id>/complete", upload_views.CompleteUpload.as_view()),
-    path("claims", views.Claims.as_view()),
-    path("leases/heartbeat", views.Heartbeat.as_view()),
-    path("hermes/reflections", views.HermesReflections.as_view()),
-    path("hermes/skills", views.Skills.as_view()),
-    path("hermes/skills/<int:skill_id>/feedback", views.SkillFeedback.as_view()),
-    path("hermes/extract-skills", views.ExtractSkills.as_view()),
-]
+    Binding("POST", "facts", facts.record_fact),
+    Binding("POST", "uploads", uploads.grant_upload, statuses={"granted": 201}),
+    Binding("POST", "uploads/{upload_id}/complete", uploads.complete_upload),
+    Binding("POST", "claims", claims.claim_jobs),
+    Binding("POST", "leases/heartbeat", claims.heartbeat_leases),
+    Binding(
+        "POST", "hermes/reflections", outcomes.reflect, statuses={"recorded": 201}, etag=OF_JOB
+    ),
+    Binding("GET", "hermes/skills", skills.list_skills),
+    Binding("POST", "hermes/skills/{skill_id}/feedback", skills.rate_skill),
+    Binding("POST", "hermes/extract-skills", skills.extract_skills),
+)
+urlpatterns = paths(*BINDINGS)

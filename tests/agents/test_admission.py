@@ -119,7 +119,7 @@ def test_a_drain_ends_when_its_last_lease_is_gone(hermes, entry_of, make_job):
             }
         ],
     )
-    assert beat["control"] == "drain"
+    assert beat.control == "drain"
     assert end_drains() == 0
     transitions.stop(task_id=job.task_id, **BY)
     assert end_drains() == 1
@@ -238,7 +238,7 @@ def test_presence_tells_how_things_stand(hermes, openclaw):
     inhibits.inhibit(agent="hermes", **BY)
     told = beat(hermes)
     assert told.admission == {"state": "draining", "generation": 2}
-    assert told.inhibit["reason"] == "maintenance"
+    assert told.inhibit.reason == "maintenance"
     assert told.heartbeat_interval_seconds == 20
     with pytest.raises(PermissionDenied):
         presence.beat(entry=Entry(openclaw), agent="hermes", worker_ids=[])

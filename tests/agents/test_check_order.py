@@ -12,6 +12,8 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
@@ -249,7 +251,7 @@ def test_a_caller_that_may_act_is_renewed_and_completes(mode, hermes, hermes_tok
     [beat] = transitions.heartbeat(entry=worker.entry, beats=[lease])
     [done] = transitions.complete(entry=worker.entry, completions=[lease])
 
-    assert (beat["outcome"], done.outcome) == ("renewed", "recorded")
+    assert (beat.outcome, done.outcome) == ("renewed", "recorded")
 
 
 def test_a_heartbeat_over_http_is_refused_as_a_completion_is(worker):
@@ -259,3 +261,40 @@ def test_a_heartbeat_over_http_is_refused_as_a_completion_is(worker):
     beaten = Api(worker.token).post("/v1/leases/heartbeat", {"leases": [lease]}, **worker.headers)
 
     assert refused(beaten) == refused(worker.complete()) == (409, "DISPATCHER_EPOCH_STALE")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "gate"),
+    [
+        ("jobs/task-1/claim", {"worker_id": "w2"}, "pg_advisory_xact_lock_shared("),
+        ("claims", {"worker_id": "w2"}, "pg_advisory_xact_lock_shared("),
+        (
+            "agents/hermes/activate",
+            {
+                "activation_operation_id": "op-9",
+                "cell_id": "c",
+                "boot_id": "b",
+                "protocol_version": "1.0",
+            },
+            "pg_advisory_xact_lock(",
+        ),
+        (
+            "agents/hermes/admission",
+            {"state": "draining", "barrier_id": "b", "expected_generation": 1, "reason": "why"},
+            "pg_advisory_xact_lock(",
+        ),
+    ],
+)
+def test_the_lock_of_the_agent_is_taken_before_that_of_the_key_and_both_before_the_job(
+    hermes_token, make_job, path, body, gate
+):
+    make_job()
+    with CaptureQueriesContext(connection) as captured:
+        answer = Api(hermes_token).post(f"/v1/{path}", body, Idempotency_Key=str(uuid7()))
+
+    assert answer.status_code == 200
+    statements = "\n".join(query["sql"] for query in captured)
+    places = [statements.index(text) for text in (gate, "pg_try_advisory_xact_lock(")]
+    assert places == sorted(places)
+    if "jobs_job" in statements:
+        assert places[-1] < statements.index("jobs_job")

@@ -301,8 +301,8 @@ def test_a_heartbeat_renews_under_the_session_that_holds_the_lease(hermes, make_
     answer = start(hermes)
     held = claim(hermes, answer, job)
     before = expiry(job)
-    assert beat(hermes, answer, job, held)[0]["control"] == "continue"
-    assert beat(hermes, answer, job, held, session_id=None, epoch=None)[0]["control"] == "continue"
+    assert beat(hermes, answer, job, held)[0].control == "continue"
+    assert beat(hermes, answer, job, held, session_id=None, epoch=None)[0].control == "continue"
     assert expiry(job) > before
 
 
@@ -333,6 +333,6 @@ def test_a_lease_of_an_older_epoch_is_not_renewed_until_it_is_bound_anew(hermes,
     assert isinstance(refusal, DispatcherEpochStale)
     assert expiry(job) == before
     again = start(hermes, "op-2", previous_session_id=UUID(answer["session_id"]))
-    assert beat(hermes, again, job, held)[0]["control"] == "continue"
+    assert beat(hermes, again, job, held)[0].control == "continue"
     with pytest.raises(DispatcherEpochStale):
         beat(hermes, again, job, held, epoch=uuid4())

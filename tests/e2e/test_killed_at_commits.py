@@ -31,6 +31,7 @@ from agents.principals import Principal
 from agents.transitions import presence
 from governance.console import runs, selections
 from governance.console.models import BulkItem, BulkRun
+from governance.core import sql
 from governance.core.errors import MaintenanceInhibited
 from governance.core.models import AuditEvent, Fact
 from governance.evidence import sealing
@@ -98,7 +99,13 @@ def count_commits(point: int) -> None:
         commit(self)
         pass_by()
 
-    BaseDatabaseWrapper._commit = fatal_commit
+    def fatal_commit_with(*statements: sql.Statement) -> None:
+        pass_by()
+        commit_with(*statements)
+        pass_by()
+
+    commit_with = sql.commit_with
+    BaseDatabaseWrapper._commit, sql.commit_with = fatal_commit, fatal_commit_with
 
 
 def deaths(act: Callable[[], Any]) -> Iterator[int]:

@@ -370,7 +370,7 @@ class TestAdmission:
         [beat] = transitions.heartbeat(entry=worker, beats=[held.binding])
         [done] = transitions.complete(entry=worker, completions=[held.binding])
 
-        assert beat["control"] == "drain"
+        assert beat.control == "drain"
         assert done.outcome == "recorded"
 
 

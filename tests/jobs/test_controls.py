@@ -42,7 +42,7 @@ class TestStop:
 
         [beat] = transitions.heartbeat(entry=worker, beats=[held.binding])
 
-        assert (beat["control"], beat["ttl_seconds"]) == ("stop", 0)
+        assert (beat.control, beat.ttl_seconds) == ("stop", 0)
 
     def test_closes_the_escalation_of_the_job(self, escalated: Any) -> None:
         job = escalated()
@@ -79,7 +79,7 @@ class TestPause:
         [beat] = transitions.heartbeat(entry=worker, beats=[held.binding])
         held.job.refresh_from_db()
         assert (answer.outcome, held.job.state, held.job.paused) == ("paused", "active", True)
-        assert (beat["control"], beat["ttl_seconds"]) == ("pause", 900)
+        assert (beat.control, beat.ttl_seconds) == ("pause", 900)
         assert actions(held.job)[-1] == "job.paused"
 
     def test_keeps_an_expired_job_from_being_claimed(self, running: Any, worker: Entry) -> None:

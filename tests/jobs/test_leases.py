@@ -54,8 +54,8 @@ def test_a_beat_gives_the_lease_its_whole_length_again(running: Any, worker: Ent
 
     lease = Lease.objects.get(job=held.job)
     assert lease.expires_at > aged + timedelta(seconds=590)
-    assert (answer["ttl_seconds"], answer["control"]) == (900, "continue")
-    assert answer["heartbeat_interval_seconds"] == 60
+    assert (answer.ttl_seconds, answer.control) == (900, "continue")
+    assert answer.lease_seconds == 900
 
 
 def test_a_beat_raises_no_revision_and_writes_no_event(running: Any, worker: Entry) -> None:
@@ -203,9 +203,9 @@ def test_each_beat_of_a_batch_is_answered_by_itself_in_the_asked_order(
 
     assert is_refusal(answers[0], LeaseExpired)
     assert is_refusal(answers[1], NotFound)
-    assert answers[2]["outcome"] == "renewed"
+    assert answers[2].outcome == "renewed"
     assert is_refusal(answers[3], StaleFencingToken)
-    assert answers[4]["outcome"] == "renewed"
+    assert answers[4].outcome == "renewed"
 
 
 def test_a_task_named_twice_with_another_token_is_judged_by_each(
@@ -218,7 +218,7 @@ def test_a_task_named_twice_with_another_token_is_judged_by_each(
     )
 
     assert is_refusal(stale, StaleFencingToken)
-    assert live["outcome"] == "renewed"
+    assert live.outcome == "renewed"
 
 
 def test_a_batch_is_one_statement(
@@ -229,7 +229,7 @@ def test_a_batch_is_one_statement(
     with django_assert_num_queries(1):
         answers = transitions.heartbeat(entry=worker, beats=beats)
 
-    assert {answer["outcome"] for answer in answers} == {"renewed"}
+    assert {answer.outcome for answer in answers} == {"renewed"}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -37,17 +37,10 @@ MUTANTS = (
         ("tests/jobs/test_outcomes.py", "tests/jobs/test_executions.py"),
     ),
     Mutant(
-        "attempt of a fenced session",
+        "attempt of a session that may not act",
         PRECONDITIONS,
-        'if session.state != "current":',
-        "if False:",
-        ("tests/jobs/test_authority.py",),
-    ),
-    Mutant(
-        "attempt of an older epoch",
-        PRECONDITIONS,
-        "if session.dispatcher_epoch != caller.dispatcher_epoch:",
-        "if False:",
+        "if (fault := fault_of(session.fault, caller.dispatcher_epoch)) is not None:",
+        "if (fault := None) is not None:",
         ("tests/jobs/test_authority.py",),
     ),
     Mutant(
@@ -94,10 +87,10 @@ MUTANTS = (
     ),
     Mutant(
         "order of gate and stored answer",
-        "governance/core/idempotency.py",
-        "            if gate is not None:\n                gate()\n",
-        "",
-        ("tests/agents/test_check_order.py", "tests/governance/web/test_api.py"),
+        ENTRY,
+        "        raise fault\n    if key is not None:\n        key.judge(taken, found)\n",
+        "        if key is not None:\n            key.judge(taken, found)\n        raise fault\n",
+        ("tests/agents/test_check_order.py",),
     ),
     # --- the lease
     Mutant(
@@ -288,8 +281,9 @@ MUTANTS = (
     Mutant(
         "commit before the answer",
         "governance/core/idempotency.py",
-        "        with sql.transaction_of_one_move():\n",
-        "        with transaction.atomic():\n            transaction.set_rollback(True)\n",
+        "        with sql.transaction_of_one_move():\n            try:\n                if",
+        "        with sql.transaction.atomic():\n            sql.transaction.set_rollback(True)\n"
+        "            try:\n                if",
         ("tests/jobs/web/test_views.py",),
     ),
     Mutant(
@@ -373,15 +367,22 @@ MUTANTS = (
     Mutant(
         "digest of a repeated key",
         "governance/core/idempotency.py",
-        'if bytes(found["digest"]) != key.digest:',
+        'if bytes(record["digest"]) != digest:',
         "if False:",
         ("tests/races/test_idempotency.py", "tests/governance/web/test_api.py"),
     ),
     Mutant(
         "key in flight",
         "governance/core/idempotency.py",
-        '    if not lock["taken"]:\n',
-        "    if False:\n",
+        '        if not locks[0]["taken"]:\n',
+        "        if False:\n",
+        ("tests/races/test_idempotency.py",),
+    ),
+    Mutant(
+        "a repetition locks nothing",
+        ENTRY,
+        "[key.unless_answered(statement) for statement in also]",
+        "list(also)",
         ("tests/races/test_idempotency.py",),
     ),
     Mutant(

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from unittest import mock
 
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 from uuid_utils.compat import uuid7
 
 from governance.core import idempotency
 from governance.core.errors import IdempotencyInFlight
+from governance.core.idempotency import Key
 from governance.core.models import AuditEvent, IdempotencyRecord
 from jobs import transitions
 from jobs.models import Job
@@ -22,6 +24,8 @@ from tests.client import Api, refused
 pytestmark = pytest.mark.django_db(transaction=True)
 
 WAIT_SECONDS = 20.0
+#: A second request that waited for the first one's locks would be refused after this.
+LOCK_TIMEOUT_SECONDS = 2.0
 CALLERS = 100
 THREADS = 16
 #: What takes the key without a lock: the control of the tests below.
@@ -76,7 +80,7 @@ def test_a_key_in_flight_is_refused_at_once_and_replayed_afterwards(
 ):
     ops, key = Api(submitter_token), str(uuid7())
     held = Held(transitions.intake)
-    with mock.patch("jobs.web.views.transitions.intake", held):
+    with mock.patch("jobs.transitions.intake", held):
         first = background(ops.post, "/v1/jobs", TASK, Idempotency_Key=key)
         assert held.arrived.acquire(timeout=WAIT_SECONDS)
 
@@ -104,7 +108,8 @@ def test_without_the_lock_on_the_key_a_request_is_executed_twice(
     held = Held(transitions.claim_next)
     with (
         mock.patch.object(idempotency, "TAKE", NO_LOCK),
-        mock.patch("jobs.web.views.transitions.claim_next", held),
+        mock.patch.object(Key, "unless_answered", lambda key, statement: statement),
+        mock.patch("jobs.transitions.claim_next", held),
     ):
         calls = [
             background(worker.post, "/v1/claims", {"worker_id": "w1"}, Idempotency_Key=key)
@@ -168,3 +173,69 @@ def test_a_refusal_leaves_its_record_and_nothing_of_its_effect(
     assert IdempotencyRecord.objects.get().status == 403
     assert AuditEvent.objects.count() == before
     assert Job.objects.get().state == "queued"
+
+
+def test_a_repetition_waits_for_nobody_who_is_at_the_job(
+    hermes_token: str, make_job: Callable[..., Job], background: Callable[..., Future[Any]]
+):
+    make_job()
+    worker, key = Api(hermes_token), str(uuid7())
+    claim = {"worker_id": "w1"}
+    first = worker.post("/v1/jobs/task-1/claim", claim, Idempotency_Key=key)
+    with transaction.atomic():
+        Job.objects.select_for_update(no_key=True).get()
+
+        again = background(worker.post, "/v1/jobs/task-1/claim", claim, Idempotency_Key=key)
+
+        assert again.result(WAIT_SECONDS).content == first.content
+
+
+def test_a_repetition_takes_no_claimable_job_from_others(
+    hermes_token: str, make_job: Callable[..., Job], background: Callable[..., Future[Any]]
+):
+    """While it looks, up to its commit, another worker claims what is left."""
+    make_job()
+    worker, key = Api(hermes_token), str(uuid7())
+    first = worker.post("/v1/claims", {"worker_id": "w1"}, Idempotency_Key=key)
+    make_job()
+    looked, go, judge = threading.Event(), threading.Event(), Key.judge
+
+    def judged_late(*found: Any) -> None:
+        looked.set()
+        assert go.wait(WAIT_SECONDS)
+        judge(*found)
+
+    with mock.patch.object(Key, "judge", judged_late):
+        again = background(worker.post, "/v1/claims", {"worker_id": "w1"}, Idempotency_Key=key)
+        assert looked.wait(WAIT_SECONDS)
+        with transaction.atomic():
+            free = Job.objects.select_for_update(no_key=True, skip_locked=True)
+            assert [job.task_id for job in free.filter(state="queued")] == ["task-2"]
+        go.set()
+
+        assert again.result(WAIT_SECONDS).content == first.content
+
+
+def test_a_key_in_flight_is_refused_at_once_though_its_job_is_locked(
+    hermes_token: str, make_job: Callable[..., Job], background: Callable[..., Future[Any]]
+):
+    make_job()
+    worker, key = Api(hermes_token), str(uuid7())
+    # Makes the implicit session, for which the two would wait for one another.
+    worker.post("/v1/claims", {"worker_id": "w1", "task_types": ["none"]}, Idempotency_Key=key)
+    held = Held(transitions.claim)
+    with mock.patch("jobs.transitions.claim", held):
+        first = background(
+            worker.post, "/v1/jobs/task-1/claim", {"worker_id": "w1"}, Idempotency_Key=key
+        )
+        assert held.arrived.acquire(timeout=WAIT_SECONDS)
+        started = time.monotonic()
+        meanwhile = background(
+            worker.post, "/v1/jobs/task-1/claim", {"worker_id": "w1"}, Idempotency_Key=key
+        ).result(WAIT_SECONDS)
+        seconds = time.monotonic() - started
+        held.go.set()
+
+    assert refused(meanwhile) == (409, IdempotencyInFlight.reason)
+    assert seconds < LOCK_TIMEOUT_SECONDS
+    assert first.result(WAIT_SECONDS).json()["outcome"] == "claimed"

@@ -210,7 +210,7 @@ def test_control_without_the_lock_the_waiting_heartbeat_revives_the_lease(
 
     _, beat = race(lambda: expire_lease(held.job), beat_of(worker, held))
 
-    assert beat["outcome"] == "renewed"
+    assert beat.outcome == "renewed"
     assert Lease.objects.get(job=held.job).expires_at > clock.now()
 
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import psycopg
 import pytest
-from django.db import connection
+from django.db import DataError, IntegrityError, connection, transaction
+from django.db.transaction import TransactionManagementError
 
 from governance.core import sql
 from governance.core.models import AuditEvent
+from governance.relay.models import Pulse
+from jobs import wakeups
 from jobs.models import Attempt
 from tests.work import claim, running, worker  # noqa: F401
 
@@ -81,3 +87,70 @@ def test_what_is_written_at_once_is_all_written(running):  # noqa: F811
     attempt.refresh_from_db()
     other.refresh_from_db()
     assert (attempt.error_code, other.paused) == ("slow", True)
+
+
+@pytest.fixture
+def committed(transactional_db: None) -> Callable[[], list[str]]:
+    """Return the names of the pulses that another connection sees."""
+
+    def seen() -> list[str]:
+        with psycopg.connect(**wakeups._connection_parameters()) as other:
+            return [name for (name,) in other.execute("SELECT name FROM governance_pulse")]
+
+    return seen
+
+
+def beating(name: str | None) -> sql.Statement:
+    text = "INSERT INTO governance_pulse (name, at, details) VALUES (%s, now(), '{}')"
+    return sql.Statement(text, (name,))
+
+
+def test_what_is_committed_with_is_committed_at_once(committed: Callable[[], list[str]]) -> None:
+    with sql.transaction_of_one_move():
+        sql.pipeline(beating("first"))
+        assert committed() == []
+        sql.commit_with(beating("last"))
+        assert sorted(committed()) == ["first", "last"]
+
+
+def test_what_cannot_be_committed_with_undoes_the_whole(
+    committed: Callable[[], list[str]],
+) -> None:
+    with pytest.raises(IntegrityError), sql.transaction_of_one_move():
+        sql.pipeline(beating("first"))
+        sql.commit_with(beating(None))
+
+    assert committed() == []
+    # And the connection serves the next.
+    with sql.transaction_of_one_move():
+        sql.commit_with(beating("next"))
+    assert committed() == ["next"]
+
+
+def test_a_transaction_that_is_spent_is_not_committed_with(
+    committed: Callable[[], list[str]],
+) -> None:
+    with pytest.raises(TransactionManagementError), sql.transaction_of_one_move():
+        sql.pipeline(beating("first"))
+        transaction.set_rollback(True)
+        sql.commit_with(beating("last"))
+
+    assert committed() == []
+
+
+@pytest.mark.django_db
+def test_a_part_of_a_larger_transaction_is_left_to_that() -> None:
+    with sql.transaction_of_one_move():
+        sql.commit_with(beating("last"))
+    assert connection.in_atomic_block
+    assert Pulse.objects.filter(name="last").exists()
+
+
+def test_a_statement_that_fails_at_the_beginning_leaves_the_connection_usable(
+    committed: Callable[[], list[str]],
+) -> None:
+    for _ in range(2):
+        with pytest.raises(DataError), sql.transaction_of_one_move():
+            sql.pipeline(sql.Statement("SELECT 1 / 0"), beating("never"))
+    assert committed() == []
+    assert connection.get_autocommit()

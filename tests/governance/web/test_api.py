@@ -18,8 +18,8 @@ from rest_framework import exceptions as drf
 from uuid_utils.compat import uuid7
 
 from governance.core.errors import InvalidArgument, ProtocolUnsupported
-from governance.web import api
-from governance.web.shapes import Shape, Text, Whole, faults_of
+from governance.operations.shapes import Shape, Text, Whole, faults_of, shaped
+from governance.web import problems, reading
 from jobs.models import Job
 from tests.client import Api, refused
 
@@ -139,7 +139,7 @@ def test_a_body_of_another_media_type_is_refused(ops):
 
 
 def test_a_body_above_the_limit_is_refused(ops):
-    response = ops.post("/v1/jobs", raw=b'"' + b"x" * api.BODY_BYTES_MAX + b'"')
+    response = ops.post("/v1/jobs", raw=b'"' + b"x" * reading.BODY_BYTES_MAX + b'"')
 
     assert refused(response) == (413, "PAYLOAD_TOO_LARGE")
 
@@ -186,7 +186,7 @@ def test_what_a_client_accepts_changes_nothing(ops):
 @pytest.mark.parametrize("debug", [True, False])
 def test_an_unforeseen_error_is_a_problem_that_shows_nothing(ops, settings, debug):
     settings.DEBUG = debug
-    with mock.patch("jobs.web.views.visible_jobs", side_effect=RuntimeError("the secret")):
+    with mock.patch("jobs.queries.visible_jobs", side_effect=RuntimeError("the secret")):
         response = ops.get("/v1/jobs")
 
     assert refused(response) == (500, "INTERNAL")
@@ -218,16 +218,16 @@ def _database_error(kind, sqlstate):
     ],
 )
 def test_errors_of_frameworks_have_a_reason_of_ours(error, reason, status):
-    refusal = api.refusal_of(error)
+    refusal = problems.refusal_of(error)
 
     assert (refusal.reason, refusal.status) == (reason, status)
-    response = api.problem(refusal)
+    response = problems.problem(refusal)
     assert response.has_header("Retry-After") == (status == 503)
 
 
 def test_a_lock_that_is_not_to_be_had_is_contention_with_the_same_key(ops):
     error = _database_error(OperationalError, "55P03")
-    with mock.patch("jobs.web.views.visible_jobs", side_effect=error):
+    with mock.patch("jobs.queries.visible_jobs", side_effect=error):
         response = ops.get("/v1/jobs")
 
     assert refused(response) == (503, "CONTENTION")
@@ -351,7 +351,7 @@ def in_chunks(ops, stream):
 
 def test_a_body_in_chunks_is_read_like_any_other(ops):
     assert in_chunks(ops, _Chunks(json.dumps(TASK).encode())).status_code == 201
-    large = _Chunks(b'"' + b"x" * api.BODY_BYTES_MAX + b'"')
+    large = _Chunks(b'"' + b"x" * reading.BODY_BYTES_MAX + b'"')
     assert refused(in_chunks(ops, large)) == (413, "PAYLOAD_TOO_LARGE")
     broken = in_chunks(ops, _Chunks(b"", broken=True))
     assert refused(broken) == (400, "INVALID_ARGUMENT")
@@ -428,14 +428,14 @@ class _Outer(Shape):
 @pytest.mark.parametrize("value", ["5", 5.0, True, None, 2**53])
 def test_an_integer_is_an_integer_and_nothing_else(value):
     with pytest.raises(InvalidArgument) as refusal:
-        api.shaped(_Outer, {"name": "a", "inner": {"count": value}})
+        shaped(_Outer, {"name": "a", "inner": {"count": value}})
 
     assert [fault.pointer for fault in refusal.value.errors] == ["/inner/count"]
 
 
 def test_a_body_of_another_type_is_one_fault_of_the_whole():
     with pytest.raises(InvalidArgument) as refusal:
-        api.shaped(_Outer, [])
+        shaped(_Outer, [])
 
     assert [fault.pointer for fault in refusal.value.errors] == [""]
 

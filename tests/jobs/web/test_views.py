@@ -12,10 +12,11 @@ from uuid_utils.compat import uuid7
 from agents import entry
 from agents.models import Session
 from governance.core.errors import ApprovalRequired, BudgetExhausted
+from governance.core.idempotency import Answer
 from governance.core.models import AuditEvent, IdempotencyRecord
+from governance.web.problems import problem_of
 from jobs.models import Job, Lease, Reflection, Skill
 from jobs.operations.shapes import PROGRESS_BYTES_MAX
-from jobs.web import views
 from tests.client import Api, refused
 
 pytestmark = pytest.mark.django_db
@@ -621,6 +622,27 @@ def test_deliveries_come_in_batches(ops, worker, claimed):
     assert results[4]["reason"] == "FENCING_TOKEN_REQUIRED"
 
 
+def test_a_batch_of_malformed_items_is_answered_under_its_key(worker, claimed):
+    name, body = key(), {"completions": [{"task_id": "t-1", "colour": "red"}, 5]}
+
+    first = worker.post("/v1/jobs/complete/batch", body, Idempotency_Key=name)
+    again = worker.post("/v1/jobs/complete/batch", body, Idempotency_Key=name)
+
+    assert [item["status"] for item in first.json()["results"]] == [400, 400]
+    assert again.content == first.content
+    assert again["Idempotent-Replayed"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("jobs/complete/batch", "completions"), ("leases/heartbeat", "leases")],
+)
+def test_a_batch_of_malformed_items_is_refused_to_who_may_not_act(worker, claimed, path, name):
+    response = worker.post(f"/v1/{path}", {name: [5]}, Fencepost_Session=str(uuid7()))
+
+    assert refused(response) == (401, "SESSION_REQUIRED")
+
+
 def test_a_failure_is_recorded_and_retried(worker, claimed):
     body = authority(claimed) | {"error_message": "no luck", "error_code": "E1", "retryable": True}
 
@@ -872,9 +894,11 @@ def test_control_needs_key_scope_and_ownership(ops, issue, worker, claimed):
     ],
 )
 def test_a_recorded_refusal_is_kept_by_the_rule_of_all_refusals(refusal, kept, after):
-    told = views.refused(refusal)
+    answer = Answer.of_refusal(refusal)
+    response = problem_of(answer)
 
-    assert (told.status, told.recorded, told.headers) == (refusal.status, kept, after)
+    assert (answer.status, answer.recorded) == (refusal.status, kept)
+    assert {n: v for n, v in response.items() if n == "Retry-After"} == after
 
 
 @pytest.mark.parametrize("char", ["\u202e", "\u200b", "\ufeff", "\u2028", "\x1b", "\u00ad"])

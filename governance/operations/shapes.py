@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from rest_framework import serializers
@@ -16,7 +17,7 @@ from rest_framework.settings import api_settings
 
 from governance.core import fields
 from governance.core.characters import unseen
-from governance.core.errors import FieldFault
+from governance.core.errors import FieldFault, InvalidArgument
 
 #: The largest integer that every JSON reader keeps exact (RFC 7493, 2.2).
 WHOLE_MAX = 2**53 - 1
@@ -167,6 +168,23 @@ def _judge(field: fields.Field) -> Callable[[Any], None]:
             raise serializers.ValidationError(fault)
 
     return judge
+
+
+def shaped(shape: type[Shape], data: Any) -> dict[str, Any]:
+    """Return `data` in the given shape.
+
+    :raises InvalidArgument: with every fault and its JSON pointer.
+    """
+    try:
+        return _reader(shape).run_validation(data)
+    except serializers.ValidationError as error:
+        raise InvalidArgument(errors=faults_of(error.detail)) from None
+
+
+@cache
+def _reader(shape: type[Shape]) -> Shape:
+    # Validation keeps nothing in the serializer; each new one would copy all of its fields.
+    return shape()
 
 
 def faults_of(detail: Any, *, pointer: str = "") -> list[FieldFault]:

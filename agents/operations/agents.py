@@ -1,0 +1,71 @@
+"""Operations on agents: change the admission of one, look at one."""
+
+from __future__ import annotations
+
+from agents import queries, workload
+from agents.models import Agent
+from agents.operations import answers, shapes
+from agents.operations.callers import principal_of
+from agents.transitions import admission
+from governance.core.idempotency import Answer
+from governance.core.protocol import supported_protocols
+from governance.evidence.envelopes import public_keys
+from governance.operations.operation import DONE, Call, operation
+
+
+@operation(
+    scopes=("admit",),
+    identity={"agent": str},
+    reads=shapes.AdmissionIn,
+    answers=answers.AdmissionOut,
+    key="required",
+)
+def set_admission(call: Call) -> Answer:
+    """Change the admission; answers when no older claim can commit any more."""
+    principal = principal_of(call)
+
+    def move() -> Answer:
+        changed = admission.set_admission(
+            agent=call.identity["agent"],
+            actor=principal.text,
+            principal=principal,
+            key=call.key,
+            **call.body,
+        )
+        return Answer(DONE, answers.admission(changed))
+
+    return call.once(move, at_gate=True)
+
+
+@operation(
+    scopes=("read", "admit"),
+    identity={"agent": str},
+    answers=answers.StatusOut,
+)
+def agent_status(call: Call) -> Answer:
+    """Look at an agent: itself, or any with the scope `admit`."""
+    found = queries.status(agent=_visible(call))
+    presence = queries.presence(agent=found.agent, at=found.at)
+    return Answer(DONE, answers.status(found, presence))
+
+
+@operation(
+    scopes=("read", "work"),
+    identity={"agent": str},
+    answers=answers.BootstrapOut,
+)
+def agent_bootstrap(call: Call) -> Answer:
+    """Learn what the agent may do, before it activates."""
+    found = queries.status(agent=_visible(call))
+    bootstrap = answers.bootstrap(
+        found,
+        job_types=workload.ask().job_types(agent_id=found.agent.pk),
+        limits=workload.ask().limits(),
+        protocol=supported_protocols(),
+        keys=public_keys(),
+    )
+    return Answer(DONE, bootstrap)
+
+
+def _visible(call: Call) -> Agent:
+    return queries.visible_agent(principal=principal_of(call), agent=call.identity["agent"])

@@ -1,0 +1,36 @@
+"""Types of the members of answers, as JSON carries them.
+
+An answer is declared once, as a `TypedDict` of these: mypy checks what builds it, and the API
+description is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """What JSON Schema says of a member beside its type."""
+
+    schema: dict[str, Any] = field(default_factory=dict)
+
+
+def one_of(values: Iterable[str]) -> Form:
+    """Return the form of a text that is one of these."""
+    return Form({"enum": list(values)})
+
+
+def explained(text: str) -> Form:
+    """Return the form of a member that its name does not explain."""
+    return Form({"description": text})
+
+
+#: RFC 3339, UTC, with microseconds: see `clock.instant`.
+InstantText = Annotated[str, Form({"format": "date-time"})]
+UuidText = Annotated[str, Form({"format": "uuid"})]
+UriText = Annotated[str, Form({"format": "uri"})]
+#: A JSON object of any members.
+AnyObject = dict[str, Any]

@@ -1,0 +1,1 @@
+"""What all operations share: calls of the service, whatever carries them."""

@@ -1,0 +1,33 @@
+"""Failures of the database, as the refusals that they mean to a caller."""
+
+from __future__ import annotations
+
+from django.db import DatabaseError, DataError, InterfaceError, OperationalError
+
+from governance.core import sql
+from governance.core.errors import Contention, DomainError, InvalidArgument, Unavailable
+from governance.core.idempotency import RETRIED_STATES
+
+#: SQLSTATE of `statement_timeout`: the statement, and with it the transaction, did nothing.
+QUERY_CANCELED = "57014"
+#: A refusal for a time without a known end says when to come back nevertheless.
+RETRY_AFTER_SECONDS = 1
+#: What the database's driver raises.
+FAILURES = (DatabaseError, InterfaceError)
+
+
+def refusal_of(error: Exception) -> DomainError | None:
+    """Return the refusal that an exception of the domain or the database means, or None."""
+    if isinstance(error, DomainError):
+        return error
+    if not isinstance(error, FAILURES):
+        return None
+    state = sql.sqlstate(error)
+    if state in RETRIED_STATES or state == QUERY_CANCELED:
+        return Contention(after_seconds=RETRY_AFTER_SECONDS)
+    if isinstance(error, DataError):
+        return InvalidArgument("A value is outside of what can be stored.")
+    # Lost, refused or shut down (classes 08 and 57), too many (53), or no state at all.
+    if isinstance(error, OperationalError | InterfaceError):
+        return Unavailable(after_seconds=RETRY_AFTER_SECONDS)
+    return None

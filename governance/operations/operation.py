@@ -1,0 +1,178 @@
+"""An operation: one call of the service, whatever carries it.
+
+It is a function of a `Call` (who asks, under what terms, for what) to an `Answer`, and data: who
+may call it, the shape of its request and of its answer, its key, its sessions, its batch.  HTTP
+and others are faces: they make a `Context` and a `Request` of what they receive, let it be
+performed (`performing.perform`), and say the answer's outcome in words of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
+from uuid import UUID
+
+from django_filters import FilterSet
+
+from governance.core import idempotency
+from governance.core.errors import InvalidArgument
+from governance.core.idempotency import Answer, Key
+from governance.operations.pages import PAGING
+from governance.operations.shapes import Shape, faults_of
+
+#: The outcome of an operation that has only one.
+DONE = "done"
+#: A revision that nothing has: what a caller expects who names something else.
+NO_REVISION = 0
+
+#: What an operation is a function of, and what it gives.
+Run: TypeAlias = "Callable[[Call], Answer]"
+P = ParamSpec("P")
+
+
+class Principal(Protocol):
+    """Who calls, as whatever authenticates knows it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def scopes(self) -> frozenset[str]: ...
+    @property
+    def text(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Context:
+    """Who calls, and under what terms.
+
+    An operation knows of the session, the key and the revision only what it declares.
+
+    :param key: the idempotency key as it was sent.
+    :param if_match: the revision that the caller expects, or `NO_REVISION`.
+    :param request_id: what events and refusals name the request by, where the face has not said
+        so already.
+    """
+
+    principal: Principal | None
+    session_id: UUID | None = None
+    epoch: UUID | None = None
+    key: str | None = None
+    if_match: int | None = None
+    request_id: str = ""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for: `body` as JSON has it, in no shape yet.
+
+    :param identity: what the call is about (a path of HTTP), by the operation's names.
+    :param query: filters, page and the like, as text.
+    """
+
+    body: Any = None
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A call of the service: the function that answers it, and its data. Made by `operation`.
+
+    :param name: in idempotency records and in the API description; never changed.
+    :param scopes: a credential with one of these may call it; empty: nobody is asked.
+    :param reads: the shape of the request, or of each item of a batch; None without one.
+    :param answers: the shape of the answer, a `TypedDict`.
+    :param outcomes: the words of its answers; a face may have a status for each.
+    :param identity: the names of what it is about, each `str`, `int` or `UUID`.
+    :param key: whether an idempotency key is "required", "honoured", or "" for reads.
+    :param sessions: whether the caller may name its session and epoch.
+    :param if_match: whether the caller may name the revision that it expects.
+    :param batch_max: items of a batch, which is an object with the one member `batch_name`, or
+        the bare array; 0 for operations on one thing.
+    :param query: the query parameters beside those of `filters` and `paged`, each explained.
+    """
+
+    name: str
+    run: Run
+    scopes: tuple[str, ...]
+    answers: type
+    reads: type[Shape] | None = None
+    outcomes: tuple[str, ...] = (DONE,)
+    identity: Mapping[str, type] = field(default_factory=dict)
+    key: str = ""
+    sessions: bool = False
+    if_match: bool = False
+    batch_max: int = 0
+    batch_name: str = "items"
+    query: Mapping[str, str] = field(default_factory=dict)
+    filters: type[FilterSet] | None = None
+    paged: bool = False
+
+    @property
+    def known_query(self) -> frozenset[str]:
+        """Return the query parameters that exist."""
+        filters = self.filters.base_filters if self.filters is not None else {}
+        return frozenset(self.query) | frozenset(filters) | (PAGING if self.paged else frozenset())
+
+    @property
+    def summary(self) -> str:
+        """Return what it does, in a line."""
+        return (self.run.__doc__ or "").partition("\n")[0].rstrip(".")
+
+
+def _declaring(
+    make: Callable[Concatenate[str, Run, P], Operation],
+) -> Callable[P, Callable[[Run], Operation]]:
+    def declared(*data: P.args, **named: P.kwargs) -> Callable[[Run], Operation]:
+        return lambda run: make(run.__name__, run, *data, **named)
+
+    return declared
+
+
+#: Decorates the function of an operation with its data; the function's name is the operation's.
+operation = _declaring(Operation)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of an operation: `body` has the operation's shape, `key` is judged.
+
+    The body of a batch is a list, in which an item that is malformed is its refusal.
+    """
+
+    operation: Operation
+    context: Context
+    body: Any
+    identity: Mapping[str, Any]
+    query: Mapping[str, str]
+    key: Key | None = None
+
+    @property
+    def principal(self) -> Principal:
+        """Return who calls."""
+        assert self.context.principal is not None
+        return self.context.principal
+
+    def once(self, run: Callable[[], Answer], *, at_gate: bool | None = None) -> Answer:
+        """Run the one move of this call under its idempotency key, and return its answer.
+
+        :param at_gate: as `idempotency.once`; operations with sessions pass an agent's gate.
+        """
+        gate = self.operation.sessions if at_gate is None else at_gate
+        return idempotency.once(run, key=self.key, at_gate=gate)
+
+    def filtered(self, queryset: Any) -> Any:
+        """Return the queryset under the operation's filters.
+
+        :raises InvalidArgument: a filter has a value that it does not take.
+        """
+        assert self.operation.filters is not None
+        filters = self.operation.filters(self.query, queryset=queryset)
+        if not filters.is_valid():
+            raise InvalidArgument("A filter is not valid.", errors=faults_of(filters.errors))
+        return filters.qs

@@ -1,0 +1,167 @@
+"""Perform an operation: judge the call from outside to inside, and answer it.
+
+The order is one for all faces: who calls, may it call this at all, is the request well formed, the
+key; only then is anything looked up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import structlog
+
+from governance.core import audit, idempotency
+from governance.core.digests import canonical
+from governance.core.errors import (
+    FieldFault,
+    IdempotencyKeyRequired,
+    InvalidArgument,
+    PermissionDenied,
+    Unauthenticated,
+)
+from governance.core.idempotency import REFUSED, Answer, Key
+from governance.operations.failures import FAILURES, refusal_of
+from governance.operations.operation import Call, Context, Operation, Principal, Request
+from governance.operations.shapes import Shape, shaped
+
+#: Members of a request by which its log line is found; none of them is secret.
+LOGGED_MEMBERS = ("task_id", "attempt", "worker_id")
+
+
+def perform(operation: Operation, context: Context, request: Request) -> Answer:
+    """Judge a call from outside to inside, and answer it.
+
+    :raises DomainError: the call is refused; a refusal that is kept under the call's key is an
+        answer, with the outcome `REFUSED`.
+    """
+    admit(operation, context.principal, request.query)
+    context = _terms(operation, context)
+    identity = _identity(operation, request.identity)
+    body = _body(operation, request.body)
+    key = _key(operation, context, request, identity)
+    call = Call(operation, context, body, identity, request.query, key)
+    token = audit.current_request_id.set(context.request_id or audit.current_request_id.get())
+    try:
+        answer = operation.run(call)
+    except FAILURES as error:
+        if (refusal := refusal_of(error)) is None:
+            raise
+        raise refusal from error
+    finally:
+        audit.current_request_id.reset(token)
+    known = answer.replayed or answer.outcome in (*operation.outcomes, REFUSED)
+    assert known, f"{operation.name} has no outcome {answer.outcome}"
+    assert key is None or key.used, f"{operation.name} passes its key over: see `Call.once`"
+    return answer
+
+
+def admit(operation: Operation, principal: Principal | None, query: Mapping[str, str]) -> None:
+    """Judge the caller and the outside of a request, before anything of it is read.
+
+    :raises Unauthenticated, PermissionDenied: the caller may not call this at all.
+    :raises InvalidArgument: there are unknown query parameters.
+    """
+    if operation.scopes:
+        _authorize(operation, principal)
+    if unknown := query.keys() - operation.known_query:
+        faults = [FieldFault("", f"unknown query parameter: {n[:100]}") for n in sorted(unknown)]
+        raise InvalidArgument("There are unknown query parameters.", errors=faults)
+
+
+def _authorize(operation: Operation, principal: Principal | None) -> None:
+    if principal is None:
+        raise Unauthenticated()
+    if not principal.scopes:
+        raise PermissionDenied("The credential has no scope.")
+    if principal.scopes.isdisjoint(operation.scopes):
+        wanted = " or ".join(f"`{scope}`" for scope in operation.scopes)
+        raise PermissionDenied(f"The credential lacks the scope {wanted}.")
+
+
+def _terms(operation: Operation, context: Context) -> Context:
+    """Return of the caller's terms those that the operation knows."""
+    named = operation.sessions
+    return replace(
+        context,
+        session_id=context.session_id if named else None,
+        epoch=context.epoch if named else None,
+        key=context.key if operation.key else None,
+        if_match=context.if_match if operation.if_match else None,
+    )
+
+
+def _identity(operation: Operation, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the call is about, each name in its type."""
+    identity = {}
+    for name, kind in operation.identity.items():
+        try:
+            value = given[name]
+            identity[name] = value if isinstance(value, kind) else kind(value)
+        except (KeyError, ValueError, TypeError):
+            fault = FieldFault(f"/{name}", "required, and of its form")
+            raise InvalidArgument(errors=[fault]) from None
+    structlog.contextvars.bind_contextvars(**{name: str(v) for name, v in identity.items()})
+    return identity
+
+
+def _body(operation: Operation, body: Any) -> Any:
+    """Return the request's body in its shape; an absent one is an empty object.
+
+    :raises InvalidArgument: with every fault and its JSON pointer.
+    """
+    if operation.reads is None:
+        return {}
+    if operation.batch_max:
+        return [_item(operation.reads, item) for item in _items(operation, body)]
+    members = shaped(operation.reads, {} if body is None else body)
+    named = {name: members[name] for name in LOGGED_MEMBERS if members.get(name) is not None}
+    structlog.contextvars.bind_contextvars(**named)
+    return members
+
+
+def _items(operation: Operation, body: Any) -> list[Any]:
+    """Return the items of a batch.
+
+    :raises InvalidArgument: the outer shape is broken, or the batch is too large or empty.
+    """
+    if isinstance(body, dict) and len(body) == 1:
+        [(name, inner)] = body.items()
+        body = inner if name in (operation.batch_name, "items") else None
+    if not isinstance(body, list):
+        wanted = f"an object with the one member `{operation.batch_name}`, an array"
+        raise InvalidArgument("This is no batch.", errors=[FieldFault("", wanted)])
+    if not 1 <= len(body) <= operation.batch_max:
+        raise InvalidArgument(f"A batch has 1 to {operation.batch_max} items.")
+    return body
+
+
+def _item(shape: type[Shape], data: Any) -> dict[str, Any] | InvalidArgument:
+    try:
+        return shaped(shape, data)
+    except InvalidArgument as fault:
+        return fault
+
+
+def _key(
+    operation: Operation, context: Context, request: Request, identity: Mapping[str, Any]
+) -> Key | None:
+    """Return the identity of the request under its key.
+
+    :raises IdempotencyKeyRequired: it has none, and needs one.
+    :raises IdempotencyKeyInvalid, IdempotencyKeyExpired: as `idempotency.read_key`.
+    """
+    if context.key is None:
+        if operation.key == "required":
+            raise IdempotencyKeyRequired()
+        return None
+    key = idempotency.read_key(context.key, now_ms=time.time_ns() // 1_000_000)
+    digest = idempotency.request_digest(
+        operation=operation.name,
+        identity=identity,
+        canonical=canonical({} if request.body is None else request.body),
+    )
+    assert context.principal is not None
+    return Key(context.principal.text, operation.name, key, digest)

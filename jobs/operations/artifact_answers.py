@@ -1,0 +1,78 @@
+"""Answers on artifacts and facts, as JSON objects."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from governance.core.clock import instant
+from governance.core.wire import InstantText, UuidText
+from jobs.models import Upload
+from jobs.transitions.facts import Receipt
+from jobs.transitions.uploads import UploadGrant, UploadOutcome
+
+
+class UploadOut(TypedDict):
+    """A grant: send exactly these headers and these bytes, once."""
+
+    upload_id: UuidText
+    method: str
+    url: str
+    headers: dict[str, str]
+    object_key: str
+    expires_at: InstantText
+    max_bytes: int
+
+
+class UploadDoneOut(TypedDict):
+    """The receipt of an artifact."""
+
+    outcome: str
+    artifact_id: UuidText
+    fact_id: str
+    result_code: str
+
+
+class ReceiptOut(TypedDict):
+    """The fact is durably recorded; `sequence` is null where it is kept as evidence only."""
+
+    receipt_id: UuidText
+    fact_id: str
+    sequence: int | None
+    recorded_at: InstantText
+    result_code: str
+
+
+def upload_grant(granted: UploadGrant) -> UploadOut:
+    """Return the grant to put one object."""
+    grant = granted.grant
+    return {
+        "upload_id": str(granted.upload.upload_id),
+        "method": grant.method,
+        "url": grant.url,
+        "headers": grant.headers,
+        "object_key": grant.object_key,
+        "expires_at": instant(granted.upload.expires_at),
+        "max_bytes": grant.max_bytes,
+    }
+
+
+def uploaded(outcome: UploadOutcome) -> UploadDoneOut:
+    """Return the receipt of an artifact."""
+    row: Upload = outcome.upload
+    return {
+        "outcome": outcome.outcome,
+        "artifact_id": str(row.artifact_id),
+        "fact_id": row.fact_id,
+        "result_code": "APPLIED",
+    }
+
+
+def receipt(fact: Receipt) -> ReceiptOut:
+    """Return the receipt of a fact."""
+    return {
+        "receipt_id": str(fact.receipt_id),
+        "fact_id": fact.fact_id,
+        "sequence": fact.sequence,
+        "recorded_at": instant(fact.recorded_at),
+        "result_code": "ACCEPTED",
+    }

@@ -1,0 +1,224 @@
+"""Answers on executions and the money that they are reserved, as JSON objects; section 9."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, TypedDict
+
+from governance.core.clock import instant
+from governance.core.wire import AnyObject, InstantText, UuidText
+from governance.money.ledger import Resolved, Routed
+from governance.money.models import Reservation
+from governance.money.pricing import text_of
+from jobs.executions import IssuedPermit, ResultOutcome, StartOutcome
+from jobs.models import Execution, Permit
+from jobs.operations.answers import seconds_until
+from jobs.queries import ExecutionRecord
+
+
+class ReservationOut(TypedDict):
+    """Model budget that is held for a call."""
+
+    reservation_id: UuidText
+    state: str
+    amount: str
+    currency: str
+
+
+class RouteOut(TypedDict):
+    """The decision on a call."""
+
+    decision: str
+    decision_id: UuidText
+    reason: str | None
+    provider: str | None
+    model: str | None
+    price_version: str | None
+    position: int | None
+    policy_id: int | None
+    reservation: ReservationOut | None
+
+
+class ResolveOut(TypedDict):
+    """The end of a reservation."""
+
+    outcome: str
+    state: str
+    actual: str | None
+    overrun: bool
+    usage_missing: bool
+
+
+class PermitOut(TypedDict):
+    """A permit; `deadline_seconds` is reckoned from the start of the request."""
+
+    permit_id: UuidText
+    state: str
+    mode: str
+    dispatcher_epoch: UuidText
+    session_generation: int
+    fencing_token: int
+    reservation_id: UuidText | None
+    deadline: InstantText
+    deadline_seconds: int
+
+
+class ExecutionOut(TypedDict):
+    """An execution: the decision on its start, and its result once there is one."""
+
+    decision: str
+    external_request_id: str
+    state: str
+    result_code: str
+    deadline_seconds: int
+    attempt: int
+    mode: str
+    runtime: str
+    execution_digest: str
+    request_sha256: str
+    refusal_reason: str | None
+    result_sha256: str | None
+    result: Any
+    result_pointer: str | None
+    usage: AnyObject | None
+    error_code: str | None
+    decided_at: InstantText
+    resulted_at: InstantText | None
+
+
+class ExecutionQueryOut(ExecutionOut):
+    """An execution with all that is known of it."""
+
+    permit_id: UuidText
+    reservations: list[AnyObject]
+    evidence: list[AnyObject]
+    reconciliations: list[AnyObject]
+
+
+class ResultOut(TypedDict):
+    """The receipt of a result: `APPLIED`, or `ACCEPTED` where it is kept as evidence only."""
+
+    outcome: str
+    result_code: str
+    execution: ExecutionOut
+
+
+def routed(route: Routed) -> RouteOut:
+    """Return a decision that was issued, and what it reserved; contract section 9."""
+    decision, reservation = route.decision, route.reservation
+    return {
+        "decision": decision.decision,
+        "decision_id": str(decision.decision_id),
+        "reason": decision.reason or None,
+        "provider": route.provider or None,
+        "model": route.model or None,
+        "price_version": decision.price_version or None,
+        "position": decision.position,
+        "policy_id": decision.policy_id,
+        "reservation": _reservation(reservation) if reservation else None,
+    }
+
+
+def resolved(end: Resolved) -> ResolveOut:
+    """Return how a reservation ended; contract section 9."""
+    return {
+        "outcome": end.outcome,
+        "state": end.resolution.ended_as,
+        "actual": text_of(end.resolution.cost),
+        "overrun": end.resolution.overrun,
+        "usage_missing": end.resolution.usage_missing,
+    }
+
+
+def _reservation(row: Reservation) -> ReservationOut:
+    return {
+        "reservation_id": str(row.reservation_id),
+        "state": row.state,
+        "amount": text_of(row.amount),
+        "currency": row.currency,
+    }
+
+
+def permit(issued: IssuedPermit) -> PermitOut:
+    """Return a permit; contract section 9."""
+    row: Permit = issued.permit
+    return {
+        "permit_id": str(row.permit_id),
+        "state": row.state,
+        "mode": row.mode,
+        "dispatcher_epoch": str(row.dispatcher_epoch),
+        "session_generation": row.session_generation,
+        "fencing_token": row.fencing_token,
+        "reservation_id": str(row.reservation_id) if row.reservation_id else None,
+        "deadline": instant(row.deadline_at),
+        "deadline_seconds": seconds_until(row.deadline_at, issued.at),
+    }
+
+
+def started(outcome: StartOutcome) -> ExecutionOut:
+    """Return what a start is answered with."""
+    return _execution(outcome.execution, at=outcome.at)
+
+
+def result(outcome: ResultOutcome) -> ResultOut:
+    """Return what the report of a result is answered with."""
+    return {
+        "outcome": outcome.outcome,
+        "result_code": "ACCEPTED" if outcome.as_evidence else "APPLIED",
+        "execution": _execution(outcome.execution, at=outcome.at),
+    }
+
+
+def execution(record: ExecutionRecord) -> ExecutionQueryOut:
+    """Return an execution with its permit, reservations and evidence."""
+    return {
+        **_execution(record.execution, at=record.at),
+        "permit_id": str(record.execution.permit.permit_id),
+        "reservations": [
+            _reservation(row) | {"route_request_id": row.route_request_id}
+            for row in record.reservations
+        ],
+        "evidence": [
+            {
+                "given_by": row.given_by,
+                "given_at": instant(row.given_at),
+                "attempt": row.attempt,
+                "outcome": row.outcome,
+                "content_sha256": row.content_sha256,
+            }
+            for row in record.evidence
+        ],
+        "reconciliations": [
+            {
+                "verdict": row.verdict,
+                "decided_by": row.decided_by,
+                "decided_at": instant(row.decided_at),
+                "reason": row.reason,
+            }
+            for row in record.reconciliations
+        ],
+    }
+
+
+def _execution(row: Execution, *, at: datetime) -> ExecutionOut:
+    refused = row.state == Execution.State.REFUSED
+    return {
+        "decision": "refused" if refused else "issued",
+        "external_request_id": row.external_request_id,
+        "state": row.state,
+        "result_code": "UNKNOWN" if row.state == "unknown" else "APPLIED",
+        "attempt": row.attempt,
+        "mode": row.mode,
+        "runtime": row.runtime,
+        "execution_digest": row.execution_digest,
+        "request_sha256": row.request_sha256,
+        "refusal_reason": row.refusal_reason or None,
+        "result_sha256": row.result_sha256 or None,
+        "result": row.result,
+        "result_pointer": row.result_pointer or None,
+        "usage": row.usage,
+        "error_code": row.error_code or None,
+        "decided_at": instant(row.decided_at),
+        "resulted_at": instant(row.resulted_at),
+        "deadline_seconds": seconds_until(row.deadline_at, at),
+    }

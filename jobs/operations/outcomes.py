@@ -1,0 +1,190 @@
+"""Operations by which an attempt ends: complete, fail, escalate; and what was learnt on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agents.entry import Entry
+from agents.operations.callers import entry_of
+from governance.core.errors import DomainError, FencingTokenRequired
+from governance.core.idempotency import Answer
+from governance.operations.operation import Call, operation
+from jobs import transitions
+from jobs.operations import answers, shapes
+from jobs.operations.answering import answer_each, answer_of
+from jobs.transitions.reflections import FIELDS
+
+COMPLETIONS_MAX = 500
+RECORDED = ("recorded", "already_recorded")
+
+
+@operation(
+    scopes=("work",),
+    identity={"task_id": str},
+    reads=shapes.CompleteIn,
+    answers=answers.JobAnswerOut,
+    outcomes=RECORDED,
+    key="honoured",
+    sessions=True,
+    if_match=True,
+)
+def complete_job(call: Call) -> Answer:
+    """Record what the attempt delivered."""
+    check_authority(call.body)
+    entry = entry_of(call, call.body.get("worker_id"))
+
+    def move() -> Answer:
+        [outcome] = transitions.complete(entry=entry, completions=[{**call.body, **call.identity}])
+        if isinstance(outcome, DomainError):
+            raise outcome
+        return answer_of(outcome, answers.moved)
+
+    return call.once(move)
+
+
+@operation(
+    scopes=("work",),
+    reads=shapes.CompletionIn,
+    answers=answers.BatchOut,
+    key="honoured",
+    sessions=True,
+    batch_max=COMPLETIONS_MAX,
+    batch_name="completions",
+)
+def complete_jobs(call: Call) -> Answer:
+    """Record what up to 500 attempts delivered, each by itself."""
+    items = [_authorized(item) for item in call.body]
+    entry = entry_of(call, _one_worker(items))
+
+    def move() -> Answer:
+        return answer_each(
+            items,
+            lambda completions: transitions.complete(entry=entry, completions=completions),
+            answers.moved,
+        )
+
+    return call.once(move)
+
+
+@operation(
+    scopes=("work",),
+    identity={"task_id": str},
+    reads=shapes.FailIn,
+    answers=answers.JobAnswerOut,
+    outcomes=RECORDED,
+    key="honoured",
+    sessions=True,
+    if_match=True,
+)
+def fail_job(call: Call) -> Answer:
+    """Record why the attempt failed; retried when it may be and attempts are left."""
+    entry, authority, content = _attempt_write(call)
+
+    def move() -> Answer:
+        outcome = transitions.fail(entry=entry, **call.identity, **authority, **content)
+        return answer_of(outcome, answers.moved)
+
+    return call.once(move)
+
+
+@operation(
+    scopes=("work",),
+    identity={"task_id": str},
+    reads=shapes.EscalateIn,
+    answers=answers.JobAnswerOut,
+    outcomes=RECORDED,
+    key="honoured",
+    sessions=True,
+    if_match=True,
+)
+def escalate_job(call: Call) -> Answer:
+    """Hand the job to a human; the attempt ends."""
+    entry, authority, content = _attempt_write(call)
+
+    def move() -> Answer:
+        outcome = transitions.escalate(entry=entry, **call.identity, **authority, **content)
+        return answer_of(outcome, answers.moved)
+
+    return call.once(move)
+
+
+@operation(
+    scopes=("work",),
+    identity={"task_id": str},
+    reads=shapes.ReflectionIn,
+    answers=answers.ReflectionAnswerOut,
+    outcomes=RECORDED,
+    key="honoured",
+    sessions=True,
+    if_match=True,
+)
+def reflect_on_job(call: Call) -> Answer:
+    """Append a reflection; the server gives the number when there is none."""
+    return _reflected(call, **call.identity)
+
+
+@operation(
+    scopes=("work",),
+    reads=shapes.TaskReflectionIn,
+    answers=answers.ReflectionAnswerOut,
+    outcomes=RECORDED,
+    key="honoured",
+    sessions=True,
+    if_match=True,
+)
+def reflect(call: Call) -> Answer:
+    """Append a reflection to the named task."""
+    return _reflected(call, task_id=call.body["task_id"])
+
+
+def _reflected(call: Call, *, task_id: str) -> Answer:
+    entry, authority, members = _attempt_write(call)
+    content = {name: members[name] for name in FIELDS if name in members}
+
+    def move() -> Answer:
+        outcome = transitions.reflect(
+            entry=entry,
+            task_id=task_id,
+            **authority,
+            sequence_number=members.get("sequence_number"),
+            content=content,
+        )
+        return answer_of(outcome, answers.reflected)
+
+    return call.once(move)
+
+
+def _attempt_write(call: Call) -> tuple[Entry, dict[str, Any], dict[str, Any]]:
+    """Return who writes, the attempt in whose name, and what: the other members of the body."""
+    check_authority(call.body)
+    members = dict(call.body)
+    entry = entry_of(call, members.pop("worker_id", None))
+    authority = {name: members.pop(name, None) for name in ("attempt", "fencing_token")}
+    return entry, authority, members
+
+
+def check_authority(body: dict[str, Any]) -> None:
+    """Refuse a write that names its attempt without the token, or the other way round.
+
+    :raises FencingTokenRequired: half an authority is none, and not the older contract either.
+    """
+    if (body.get("attempt") is None) != (body.get("fencing_token") is None):
+        raise FencingTokenRequired("attempt and fencing_token go together.")
+
+
+def _authorized(item: dict[str, Any] | DomainError) -> dict[str, Any] | DomainError:
+    """Return an item of a batch, or what is wrong with its authority."""
+    if isinstance(item, DomainError):
+        return item
+    try:
+        check_authority(item)
+    except FencingTokenRequired as refusal:
+        return refusal
+    return item
+
+
+def _one_worker(items: list[dict[str, Any] | DomainError]) -> str | None:
+    """Return the worker that all items name, if they name one."""
+    good = [item for item in items if not isinstance(item, DomainError)]
+    workers = {item["worker_id"] for item in good if item.get("worker_id")}
+    return workers.pop() if len(workers) == 1 else None
