@@ -16,7 +16,7 @@ import jobs.executions
 import jobs.transitions
 from agents import entry
 from governance.core import idempotency
-from governance.evidence import sealing
+from governance.evidence import checkpoints
 from governance.relay import relay
 from jobs.transitions import facts
 
@@ -218,7 +218,7 @@ def test_each_kind_of_advisory_lock_has_a_class_of_its_own() -> None:
     classes = [
         entry.AGENT_LOCK,
         idempotency.LOCK_CLASS,
-        sealing.LOCK_CLASS,
+        checkpoints.LOCK_CLASS,
         relay.LOCK_CLASS,
         facts.LOCK_CLASS,
     ]
