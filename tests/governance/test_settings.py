@@ -29,6 +29,7 @@ READERS = (
     "governance/settings.py",
     "governance/gunicorn_conf.py",
     "governance/local/embedded.py",
+    "governance/local/folder.py",
     "agents/worker/src/fencepost_worker/__main__.py",
 )
 READ = re.compile(r"""(?:env\.\w+|environ\.\w+|environ)[(\[]\s*"([A-Z][A-Z0-9_]+)\"""")
