@@ -8,7 +8,8 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
-from governance.core.errors import EFFECTS, RETRY_RULES, every_refusal
+from governance.core.errors import EFFECTS, RETRY_RULES
+from governance.core.precedence import PRECEDENCE
 from governance.web.shapes import Shape
 
 PROBLEM_TYPE = "application/problem+json"
@@ -47,7 +48,7 @@ class Problem(serializers.Serializer):
     status = serializers.IntegerField()
     detail = serializers.CharField()
     instance = serializers.CharField()
-    code = serializers.ChoiceField(choices=sorted({refusal.code for refusal in every_refusal()}))
+    code = serializers.ChoiceField(choices=sorted({refusal.code for refusal in PRECEDENCE}))
     reason = serializers.CharField(help_text="finer than `code`, and as stable")
     effect = serializers.ChoiceField(choices=EFFECTS)
     retry = RetryOut()

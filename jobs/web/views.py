@@ -24,10 +24,10 @@ from governance.core.errors import (
     NotFound,
     PreconditionFailed,
     WrongOwner,
-    first_of,
 )
 from governance.core.idempotency import Answer
 from governance.core.models import AuditEvent
+from governance.core.precedence import first_of
 from governance.web.api import Call, WorkerView, etag, respond
 from jobs import metrics, queries, transitions, wakeups
 from jobs.filters import JobFilter
