@@ -43,12 +43,12 @@ class Command(BaseCommand):
             raise SystemExit(FOUND_SOMETHING)
 
     def _database(self, quiet: bool) -> chain.Report:
-        told = 0
+        printed = 0
 
         def progress(done: int, total: int) -> None:
-            nonlocal told
-            if not quiet and done - told >= CHAINS_PER_LINE:
-                told = done
+            nonlocal printed
+            if not quiet and done - printed >= CHAINS_PER_LINE:
+                printed = done
                 self.stdout.write(f"{done} of {total} chains")
 
         return trail.verify(progress=progress)
