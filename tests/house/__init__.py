@@ -43,6 +43,7 @@ from tests.house.published import (
     every_act_has_a_permission,
     every_refusal_is_documented,
     every_refusal_is_raised,
+    names_are_nouns_of_the_field,
 )
 from tests.house.rooms import (
     LINES_MAX,
@@ -73,6 +74,7 @@ RULES: tuple[Rule, ...] = (
     every_refusal_is_raised,
     every_refusal_is_documented,
     docstrings_open_with_a_verb,
+    names_are_nouns_of_the_field,
     cited_sections_exist,
 )
 

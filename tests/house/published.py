@@ -24,6 +24,8 @@ NO_VERBS = frozenset(
     " Whose Why Will With Within Without You"
     .split()
 )  # fmt: skip
+#: Names of things that nobody outside would guess: a request, fields, an answer, members, a row.
+PRIVATE_NAMES = frozenset({"asked", "keeper", "maker", "met", "said", "stand", "told"})
 CITED = re.compile(r"contract(?:\.md)?`?,? (?:sections? )?(\d+)(?:(?: to |, | and )(\d+))?")
 CITED_BACKWARDS = re.compile(r"section (\d+) of the\s+contract")
 
@@ -114,6 +116,32 @@ def docstrings_open_with_a_verb(checkout: Checkout) -> list[str]:
         f"{module.path}:{opening}"
         for module in subject_to("docstrings_open_with_a_verb", modules)
         for opening in _openings(module.source)
+    ]
+
+
+@cache
+def _private_names(source: str) -> list[str]:
+    named = [
+        (node.lineno, name)
+        for node in ast.walk(parsed(source))
+        for name in (
+            getattr(node, "id", None),
+            getattr(node, "arg", None),
+            getattr(node, "attr", None),
+            getattr(node, "name", None),
+        )
+        if isinstance(name, str) and name.lower().strip("_") in PRIVATE_NAMES
+    ]
+    return [f"{line}: {name}" for line, name in sorted(set(named))]
+
+
+def names_are_nouns_of_the_field(checkout: Checkout) -> list[str]:
+    """A variable is named by what it holds, in words that the glossary or the field has."""
+    modules = [*checkout.modules(), *checkout.worker()]
+    return [
+        f"{module.path}:{name}"
+        for module in subject_to("names_are_nouns_of_the_field", modules)
+        for name in _private_names(module.source)
     ]
 
 
