@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -236,7 +236,8 @@ def _stem(part: str) -> str:
     return part.removesuffix(".py")
 
 
-@cache
+# As many as there are modules: a tree takes a hundred times the room of its text.
+@lru_cache(maxsize=400)
 def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
