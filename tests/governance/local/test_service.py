@@ -9,15 +9,20 @@ import pytest
 from governance.local.service import HOST, Interrupted, Service, ServiceFailed, free_port
 
 
+def serving_from(folder, port):
+    worker_source = folder / "worker"
+    return Service(folder=folder, source=folder, worker_source=worker_source, port=port)
+
+
 @pytest.fixture
 def service(tmp_path):
-    return Service(folder=tmp_path, source=tmp_path, port=free_port())
+    return serving_from(tmp_path, free_port())
 
 
 def test_one_serves_from_a_folder_at_a_time(service, tmp_path):
     service.take_folder()
     with pytest.raises(ServiceFailed, match="already runs from the data folder"):
-        Service(folder=tmp_path, source=tmp_path, port=1).take_folder()
+        serving_from(tmp_path, 1).take_folder()
 
 
 def test_a_port_that_somebody_listens_on_is_refused(service):
@@ -41,3 +46,9 @@ def test_a_worker_keeps_its_journal_below_the_data_folder(service, tmp_path, mon
     [arguments] = started
     assert arguments[arguments.index("--data") + 1] == str(tmp_path / "workers" / "w")
     assert arguments[-2:] == ("--", "x")
+
+
+def test_the_worker_of_the_checkout_is_found_first(service, tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    path = service._environment()["PYTHONPATH"]
+    assert path.split(":") == [str(tmp_path / "worker"), "/elsewhere"]
