@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from django.contrib import admin
 
-from agents.permissions import VERBS
-from governance.console.acts import acts
+from governance.core import permissions, verbs
 from tests import house
 from tests.house import Checkout
 
@@ -64,10 +62,10 @@ STATE_VIOLATIONS = {
     "updates a set": "def _():\n    Job.objects.filter(pk=1).update(state='queued')",
     "updates in SQL": "_SQL = 'UPDATE jobs_job j SET revision = 1, state = %s'",
 }
-ACT_VIOLATIONS = {
-    "an act without a permission": "Act(name='x', model='jobs.job', label='x', run=print)",
-    "an act with an empty one": "Act(name='x', model='jobs.job', permission='', run=print)",
-    "a verb without a permission": "Verb(name='x')",
+VERB_VIOLATIONS = {
+    "a verb without a permission": "Verb(name='x', on=JOB, label='X', effect='', run=print)",
+    "a verb with none": "Verb(name='x', on=JOB, label='X', permission=None, run=print)",
+    "a verb with an empty one": "verbs.register(Verb(name='x', permission=''))",
     "an admin action": "@admin.action(description='x')\ndef _(self, request, rows): ...",
 }
 WORKER_VIOLATIONS = ("import django.db", "from governance.core import clock", "import jobs.models",
@@ -78,11 +76,6 @@ ARROWS = (
     "import_string('agents.entry.enter')",
     "reverse('admin:jobs_job_changelist')",
 )
-
-
-def of(name: str) -> Callable[[list[str]], bool]:
-    """Return the test of a module's path for having a part of that name."""
-    return lambda parts: name in parts
 
 
 @pytest.fixture(scope="module")
@@ -173,10 +166,9 @@ def test_the_known_moves_are_among_the_transitions() -> None:
             "reconcile", "set_admission", "activate"} <= names  # fmt: skip
 
 
-def test_every_act_of_the_console_asks_for_a_verb_that_there_is() -> None:
-    admin.autodiscover()
-    assert acts
-    assert {act.permission.removeprefix("agents.") for act in acts.values()} <= set(VERBS)
+def test_every_verb_needs_a_permission_that_is_declared() -> None:
+    assert verbs.every()
+    assert {verb.permission for verb in verbs.every()} <= set(permissions.declared())
 
 
 # --- The rules bite ---------------------------------------------------------------------------
@@ -221,11 +213,11 @@ def test_a_second_writer_beside_the_first_is_noticed(checkout: Checkout) -> None
         assert len(house.one_writer_of_a_jobs_state(checkout)) == 1
 
 
-@pytest.mark.parametrize("violation", ACT_VIOLATIONS)
-def test_an_act_without_a_permission_is_noticed(checkout: Checkout, violation: str) -> None:
-    rule, text = house.every_act_has_a_permission, ACT_VIOLATIONS[violation]
-    consoles = [module.path for module in checkout.modules(of("console"))]
-    assert unnoticed(checkout, rule, text, consoles) == []
+@pytest.mark.parametrize("violation", VERB_VIOLATIONS)
+def test_a_verb_without_a_permission_is_noticed(checkout: Checkout, violation: str) -> None:
+    rule, text = house.every_verb_has_a_permission, VERB_VIOLATIONS[violation]
+    declaring = checkout.modules(lambda parts: bool({"console", "verbs", "verbs.py"} & set(parts)))
+    assert unnoticed(checkout, rule, text, [module.path for module in declaring]) == []
 
 
 @pytest.mark.parametrize(

@@ -146,13 +146,13 @@ def test_the_map_names_the_rooms() -> None:
 # --- Pages for who comes new ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions/*.md"])
-def test_what_a_page_names_is_there(page: str) -> None:
-    pages = sorted(ROOT.glob(page))
-    assert pages
+@pytest.mark.parametrize("pages", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions/*.md"])
+def test_what_a_page_names_is_there(pages: str) -> None:
+    found = sorted(ROOT.glob(pages))
+    assert found
     named = [
         (path.name, name)
-        for path in pages
+        for path in found
         for name in re.findall(
             r"`((?:governance|agents|jobs|tests|docs|examples|templates)/[\w/.-]+)`",
             path.read_text(encoding="utf-8"),

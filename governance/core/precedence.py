@@ -106,7 +106,7 @@ STAGES = (
     Stage("the artifact", (errors.ChecksumMismatch, errors.GrantExpired)),
     Stage(
         "the service itself",
-        (errors.Contention, errors.Unavailable, errors.DeadlineExceeded, errors.Internal),
+        (errors.Contention, errors.Unavailable, errors.Internal),
     ),
 )
 

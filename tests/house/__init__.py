@@ -40,9 +40,9 @@ from tests.house.moves import (
 from tests.house.published import (
     cited_sections_exist,
     docstrings_open_with_a_verb,
-    every_act_has_a_permission,
     every_refusal_is_documented,
     every_refusal_is_raised,
+    every_verb_has_a_permission,
     names_are_nouns_of_the_field,
 )
 from tests.house.rooms import (
@@ -70,7 +70,7 @@ RULES: tuple[Rule, ...] = (
     no_file_is_too_long,
     no_arrow_upward_by_a_string,
     the_worker_knows_only_the_api,
-    every_act_has_a_permission,
+    every_verb_has_a_permission,
     every_refusal_is_raised,
     every_refusal_is_documented,
     docstrings_open_with_a_verb,

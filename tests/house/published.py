@@ -1,4 +1,4 @@
-"""What is published is kept: acts ask for permission, refusals are raised, sections exist."""
+"""What is published is kept: verbs ask for permission, refusals are raised, sections exist."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ CITED_BACKWARDS = re.compile(r"section (\d+) of the\s+contract")
 
 @cache
 def _unguarded(source: str) -> list[int]:
-    """Return the lines that declare an operator's act without saying who may do it."""
+    """Return the lines that declare an operator's verb without saying who may do it."""
     lines = []
     tree = parsed(source)
-    for call in calls(tree, "Act", "Verb"):
+    for call in calls(tree, "Verb"):
         guarded = [keyword.value for keyword in call.keywords if keyword.arg == "permission"]
         empty = any(isinstance(value, ast.Constant) and not value.value for value in guarded)
         lines += [] if guarded and not empty else [call.lineno]
@@ -47,7 +47,7 @@ def _unguarded(source: str) -> list[int]:
     return lines
 
 
-def every_act_has_a_permission(checkout: Checkout) -> list[str]:
+def every_verb_has_a_permission(checkout: Checkout) -> list[str]:
     """Whoever may see a row may not for that reason act on it."""
     return [f"{m.path}:{line}" for m in checkout.modules() for line in _unguarded(m.source)]
 
