@@ -12,18 +12,18 @@ def main() -> None:
     if sys.version_info < (3, 11):  # noqa: UP036 - this is who says so
         sys.exit(f"Fencepost needs Python 3.11 or newer; this is {sys.version.split()[0]}.")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "governance.settings")
-    from governance.local import embedded
+    from governance.local import embedded, folder
 
     server = None
     try:
-        embedded.usable(embedded.data_folder())
+        folder.usable(folder.data_folder())
         command = sys.argv[1] if len(sys.argv) > 1 else "help"
         if command not in WITHOUT_DATABASE:
             server = embedded.provide()
         from django.core.management import execute_from_command_line
 
         execute_from_command_line(sys.argv)
-    except embedded.EmbeddedError as error:
+    except folder.EmbeddedError as error:
         sys.exit(f"fencepost: {error}")
     finally:
         # Its listener would take the end of the database for a failure.

@@ -31,7 +31,7 @@ class Watch:
 
     @property
     def alarming(self) -> bool:
-        """Whether the guard raises an alarm over it."""
+        """Tell whether the guard raises an alarm over it."""
         return self.expected and self.freshness != FRESH and not self.inhibited
 
 
@@ -46,7 +46,7 @@ class Guard:
 
     @property
     def missing(self) -> list[Watch]:
-        """The agents that make the guard degraded, the longest silent first."""
+        """Return the agents that make the guard degraded, the longest silent first."""
         alarming = [watch for watch in self.agents if watch.alarming]
         return sorted(alarming, key=lambda watch: -(watch.age_seconds or float("inf")))
 

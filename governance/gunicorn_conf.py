@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from governance.local import embedded
+from governance.local import folder
 
 PROCESSES_MAX = 8
 #: Of the embedded server's 200, some are for the sweeper, the relay and for people.
@@ -40,7 +40,7 @@ accesslog = None
 
 os.environ.setdefault("FENCEPOST_POOL_MAX", str(max(2, min(threads, CONNECTIONS_MAX // workers))))
 _metrics = Path(
-    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(embedded.data_folder() / "metrics"))
+    os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", str(folder.data_folder() / "metrics"))
 )
 
 if certificate := os.environ.get("FENCEPOST_TLS_CERT"):

@@ -22,14 +22,14 @@ import structlog
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from governance.local import embedded, keys
+from governance.local import embedded, folder, keys
 
 env = environ.Env()
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 #: The worker's package, for the programs of this checkout that start it or publish its schemas.
 WORKER_SOURCE = BASE_DIR / "agents" / "worker" / "src"
-DATA_DIR = embedded.usable(embedded.data_folder())
+DATA_DIR = folder.usable(folder.data_folder())
 
 DEBUG = env.bool("FENCEPOST_DEBUG", default=False)
 SECRET_KEY = env.str("FENCEPOST_SECRET_KEY", default="") or keys.secret_key(DATA_DIR)

@@ -1,231 +1,297 @@
-"""The rules of the house that a program can check."""
+"""The rules of the house hold here, and each of them notices what breaks it."""
 
 from __future__ import annotations
 
 import ast
-import inspect
 import re
+import shutil
 from collections.abc import Callable, Iterator
-from functools import cache
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-import agents.transitions
-import jobs.executions
-import jobs.transitions
-from agents import entry
-from governance.core import idempotency
-from governance.evidence import sealing
-from governance.relay import relay
-from jobs.transitions import facts
+from governance.core import permissions, verbs
+from tests import house
+from tests.house import Checkout
 
-ROOT = Path(__file__).resolve().parent.parent
-APPS = ("governance", "agents", "jobs")
-WORKER = "agents/worker/"
-DRAWERS = {"utils", "util", "helpers", "helper", "misc", "common", "constants", "base", "services"}
-CORE = re.compile(
-    r"(agents|jobs)/(models|queries|entry|guard|principals|backoff)\.py$"
-    r"|jobs/(models|executions)/|(agents|jobs)/transitions/|governance/(core|money|evidence|relay(?!/sinks))/"
+CORE_VIOLATIONS = {
+    "sleeps": (house.no_sleep_in_the_core, "import time\n\n\ndef _():\n    time.sleep(1)"),
+    "imports sleep": (house.no_sleep_in_the_core, "from time import sleep"),
+    "reads Django's clock": (
+        house.no_clock_but_the_databases,
+        "from django.utils import timezone\n\n\ndef _():\n    return timezone.now()",
+    ),
+    "reads the machine's clock": (
+        house.no_clock_but_the_databases,
+        "import time\n\n\ndef _():\n    return time.time()",
+    ),
+    "answers HTTP": (house.no_face_in_the_core, "from django.http import HttpResponse"),
+    "imports django.http": (house.no_face_in_the_core, "import django.http"),
+    "knows the API's framework": (house.no_face_in_the_core, "import rest_framework"),
+    "raises the API's errors": (
+        house.no_face_in_the_core,
+        "from rest_framework.exceptions import APIException",
+    ),
+    "knows the console": (house.no_face_in_the_core, "from django.contrib import admin"),
+    "renders a page": (house.no_face_in_the_core, "from django.shortcuts import render"),
+    "hears a signal": (house.no_signal_in_the_core, "from django.dispatch import receiver"),
+    "sends a signal": (house.no_signal_in_the_core, "from django.db.models import signals"),
+    "hears a model's signal": (
+        house.no_signal_in_the_core,
+        "from django.db.models.signals import post_save",
+    ),
+    "names an action badly": (
+        house.audit_actions_are_a_noun_and_what_happened,
+        'record(action="claimJob")',
+    ),
+}
+STATUS_VIOLATIONS = {
+    "returns a status": "def _(answer):\n    return 409, answer",
+    "carries a status": "class _Answer:\n    status: int",
+    "passes a status": "_answer(status=201)",
+    "names a status": "STATUS = 404",
+    "imports statuses": "from http import HTTPStatus",
+}
+STATE_VIOLATIONS = {
+    "sets it": "def _(job):\n    job.state = 'queued'",
+    "sets it of a locked job": "def _(locked):\n    locked.job.state = 'queued'",
+    "sets it under another name": "def _(row):\n    row.state = Job.State.QUEUED",
+    "sets it by name": "def _(job):\n    setattr(job, 'state', 'queued')",
+    "sets it with others": "def _(job):\n    job.state, job.epoch = 'queued', 1",
+    "updates a set": "def _():\n    Job.objects.filter(pk=1).update(state='queued')",
+    "updates in SQL": "_SQL = 'UPDATE jobs_job j SET revision = 1, state = %s'",
+}
+VERB_VIOLATIONS = {
+    "a verb without a permission": "Verb(name='x', on=JOB, label='X', effect='', run=print)",
+    "a verb with none": "Verb(name='x', on=JOB, label='X', permission=None, run=print)",
+    "a verb with an empty one": "verbs.register(Verb(name='x', permission=''))",
+    "an admin action": "@admin.action(description='x')\ndef _(self, request, rows): ...",
+}
+WORKER_VIOLATIONS = ("import django.db", "from governance.core import clock", "import jobs.models",
+                     "from agents import models", "import psycopg")  # fmt: skip
+ARROWS = (
+    "PERMISSION = 'jobs.stop_job'",
+    "apps.get_model('jobs', 'Job')",
+    "import_string('agents.entry.enter')",
+    "reverse('admin:jobs_job_changelist')",
 )
 
 
-@cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the product that something can be planted in."""
+    root = tmp_path_factory.mktemp("copy")
+    for folder in (*house.PACKAGES, "docs"):
+        left_out = shutil.ignore_patterns("__pycache__", "images")
+        shutil.copytree(house.ROOT / folder, root / folder, ignore=left_out)
+    return root
 
 
-def modules(*packages: str) -> Iterator[tuple[str, ast.Module]]:
-    """Yield path and syntax tree of every module of ours, but migrations."""
-    for package in packages:
-        place = ROOT / package
-        for path in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
-            if "migrations" not in path.parts:
-                yield str(path.relative_to(ROOT)), parsed(path)
+@pytest.fixture
+def checkout(copy: Path) -> Checkout:
+    return Checkout(copy)
 
 
-def server_modules() -> Iterator[tuple[str, ast.Module]]:
-    return ((p, tree) for p, tree in modules(*APPS) if not p.startswith(WORKER))
+@contextmanager
+def planted(checkout: Checkout, path: str, change: Callable[[str], str]) -> Iterator[None]:
+    """Change one module of the copy for the time of the block."""
+    file = checkout.root / path
+    before = file.read_text(encoding="utf-8")
+    after = change(before)
+    assert after != before, path
+    try:
+        file.write_text(after, encoding="utf-8")
+        checkout.reread(path)
+        yield
+    finally:
+        file.write_text(before, encoding="utf-8")
+        checkout.reread(path)
 
 
-def core_modules() -> Iterator[tuple[str, ast.Module]]:
-    """What decides: models, moves, queries, and the ground that they stand on."""
-    return ((path, tree) for path, tree in server_modules() if CORE.match(path))
+def unnoticed(checkout: Checkout, rule: house.Rule, text: str, paths: list[str]) -> list[str]:
+    """Return the modules in which the rule does not notice `text`, planted in one at a time."""
+    missed = []
+    for path in paths:
+        with planted(checkout, path, lambda source: f"{source}\n\n{text}\n"):
+            if not any(fault.startswith(path) for fault in rule(checkout)):
+                missed.append(path)
+    return missed
 
 
-def calls(tree: ast.AST, name: str) -> Iterator[ast.Call]:
-    """Yield the calls of a function or method of that name."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            called = node.func
-            if (isinstance(called, ast.Attribute) and called.attr == name) or (
-                isinstance(called, ast.Name) and called.id == name
-            ):
-                yield node
+def subject_to(rule: house.Rule, modules: list[house.Module]) -> list[str]:
+    return [module.path for module in house.subject_to(rule.__name__, modules)]
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+def named(rule: house.Rule) -> str:
+    return rule.__name__
 
 
-def moves() -> Iterator[tuple[str, Callable[..., object]]]:
-    for package in (jobs.transitions, jobs.executions, agents.transitions):
-        for path in sorted(Path(package.__path__[0]).glob("*.py")):
-            module = __import__(f"{package.__name__}.{path.stem}", fromlist=["*"])
-            for name, found in vars(module).items():
-                if (
-                    inspect.isfunction(found)
-                    and found.__module__ == module.__name__
-                    and hasattr(found, "__wrapped__")
-                    and not name.startswith("_")
-                ):
-                    yield f"{module.__name__}.{name}", found
+# --- The rules hold ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "move"), list(moves()))
-def test_a_move_takes_keywords_and_names_them(name: str, move: Callable[..., object]) -> None:
-    kinds = {p.kind for p in inspect.signature(move).parameters.values()}
-    assert kinds <= {inspect.Parameter.KEYWORD_ONLY}
+@pytest.mark.parametrize("rule", house.RULES, ids=named)
+def test_the_house_keeps_its_rule(rule: house.Rule) -> None:
+    assert rule(Checkout()) == []
 
 
-def test_the_state_of_a_job_is_written_in_one_place() -> None:
-    writers = []
-    for path, tree in modules("jobs"):
-        for node in ast.walk(tree):
-            targets = node.targets if isinstance(node, ast.Assign) else []
-            if isinstance(node, ast.AugAssign | ast.AnnAssign):
-                targets = [node.target]
-            flat = [e for t in targets for e in (t.elts if isinstance(t, ast.Tuple) else [t])]
-            writers += [
-                f"{path}:{node.lineno}"
-                for target in flat
-                if isinstance(target, ast.Attribute)
-                and target.attr == "state"
-                and ast.unparse(target.value) in {"self", "job", "locked.job"}
-            ]
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                sql = re.search(r"UPDATE jobs_job\b[^;]*?SET[^;]*?\bstate =", node.value)
-                writers += [f"{path}:{node.lineno}"] if sql else []
-        for call in calls(tree, "update"):
-            if any(keyword.arg == "state" for keyword in call.keywords):
-                assert "Job.objects" not in ast.unparse(call.func), f"{path}:{call.lineno}"
-    assert [path.split(":")[0] for path in writers] == ["jobs/models/jobs.py"], writers
+@pytest.mark.parametrize(
+    ("rule", "path"), [(rule, path) for rule, paths in house.EXCEPTIONS.items() for path in paths]
+)
+def test_an_exception_is_needed(rule: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(house.EXCEPTIONS[rule], path)
+    assert any(fault.startswith(path) for fault in getattr(house, rule)(Checkout()))
 
 
-def test_every_admin_action_needs_a_permission() -> None:
-    without = [
-        f"{path}:{node.lineno}"
-        for path, tree in modules(*APPS)
-        for node in ast.walk(tree)
-        for decorator in getattr(node, "decorator_list", [])
-        if ast.unparse(decorator).startswith("admin.action")
-        and not any(keyword.arg == "permissions" for keyword in getattr(decorator, "keywords", []))
-    ]
-    assert without == []
+@pytest.mark.parametrize("rule", house.RULES, ids=named)
+def test_a_rule_that_finds_nothing_to_look_at_fails(rule: house.Rule, tmp_path: Path) -> None:
+    with pytest.raises(house.NothingToCheck):
+        rule(Checkout(tmp_path))
 
 
-def test_the_core_reads_no_clock_but_the_database() -> None:
-    found = [
-        f"{path}:{call.lineno}"
-        for path, tree in core_modules()
-        for name in ("now", "utcnow", "today", "time")
-        for call in calls(tree, name)
-        if ast.unparse(call.func)
-        in {"timezone.now", "datetime.now", "datetime.utcnow", "date.today", "time.time"}
-    ]
-    assert found == []
+def test_the_core_is_all_that_decides() -> None:
+    paths = [module.path for module in Checkout().core()]
+    for room in house.GROUND:
+        assert any(path.startswith(f"governance/{room}/") for path in paths), room
+    for app in house.APPS:
+        for noun in ("transitions", "models", "queries"):
+            assert any(re.match(rf"{app}/{noun}(\.py|/)", path) for path in paths), (app, noun)
+    faces = {part for module in Checkout().modules() for part in module.path.split("/")[1:2]}
+    assert house.FACES <= {face.removesuffix(".py") for face in faces}
 
 
-def test_the_core_knows_no_door() -> None:
-    doors = r"(rest_framework|django\.contrib\.admin|django\.http|django\.shortcuts)(\.|$)"
-    found = [
-        f"{path}: {name}"
-        for path, tree in core_modules()
-        for name in imported(tree)
-        if re.match(doors, name)
-    ]
-    assert found == []
+def test_the_known_moves_are_among_the_transitions() -> None:
+    names = {name for _, name in house.transitions(Checkout())}
+    assert {"claim", "complete", "fail", "escalate", "heartbeat", "sweep", "stop", "approve",
+            "reconcile", "set_admission", "activate"} <= names  # fmt: skip
 
 
-def test_the_worker_knows_only_the_api() -> None:
-    foreign = {"django", "rest_framework", "psycopg", "governance", "agents", "jobs"}
-    sources = list(modules(WORKER))
-    assert sources
-    assert [
-        f"{path}: {name}"
-        for path, tree in sources
-        for name in imported(tree)
-        if name.split(".")[0] in foreign
-    ] == []
+def test_every_verb_needs_a_permission_that_is_declared() -> None:
+    assert verbs.every()
+    assert {verb.permission for verb in verbs.every()} <= set(permissions.declared())
 
 
-def test_no_module_is_a_drawer() -> None:
-    found = [path for path, _ in modules(*APPS) if Path(path).stem in DRAWERS]
-    assert found == []
+# --- The rules bite ---------------------------------------------------------------------------
 
 
-def test_every_row_lock_says_whether_it_blocks_children() -> None:
-    found = [
-        f"{path}:{call.lineno}"
-        for path, tree in server_modules()
-        for call in calls(tree, "select_for_update")
-        if not any(keyword.arg == "no_key" for keyword in call.keywords)
-    ]
-    assert found == []
+@pytest.mark.parametrize("violation", CORE_VIOLATIONS)
+def test_a_violation_in_any_module_of_the_core_is_noticed(
+    checkout: Checkout, violation: str
+) -> None:
+    rule, text = CORE_VIOLATIONS[violation]
+    assert unnoticed(checkout, rule, text, subject_to(rule, checkout.core())) == []
 
 
-def test_no_signal_carries_logic() -> None:
-    found = [
-        f"{path}: {name}"
-        for path, tree in core_modules()
-        for name in imported(tree)
-        if name.startswith(("django.dispatch", "django.db.models.signals"))
-    ]
-    assert found == []
+@pytest.mark.parametrize("violation", STATUS_VIOLATIONS)
+def test_an_http_status_in_any_transition_is_noticed(checkout: Checkout, violation: str) -> None:
+    rule, text = house.no_http_status_in_a_transition, STATUS_VIOLATIONS[violation]
+    assert unnoticed(checkout, rule, text, subject_to(rule, checkout.moving())) == []
 
 
-def test_a_hint_after_commit_cannot_fail_a_committed_write() -> None:
-    found = [
-        f"{path}:{call.lineno}"
-        for path, tree in server_modules()
-        for call in calls(tree, "on_commit")
-        if not any(keyword.arg == "robust" for keyword in call.keywords)
-    ]
-    assert found == []
+def test_any_transition_with_positional_parameters_is_noticed(checkout: Checkout) -> None:
+    rule = house.transitions_take_keywords
+    missed = []
+    for module, name in house.transitions(checkout):
+        head = re.compile(rf"(def {name}\()")
+        with planted(checkout, module.path, lambda text, head=head: head.sub(r"\1first, ", text)):
+            if not any(fault.endswith(f": {name}") for fault in rule(checkout)):
+                missed.append(name)
+    assert missed == []
 
 
-def test_an_audit_action_is_a_noun_and_what_happened_to_it() -> None:
-    found = [
-        f"{path}:{keyword.value.lineno}: {keyword.value.value}"
-        for path, tree in core_modules()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and not ast.unparse(node.func).endswith("add_argument")
-        for keyword in node.keywords
-        if keyword.arg == "action"
-        and isinstance(keyword.value, ast.Constant)
-        and isinstance(keyword.value.value, str)
-        and not re.fullmatch(r"[a-z]+(_[a-z]+)*\.[a-z]+(_[a-z]+)*", keyword.value.value)
-    ]
-    assert found == []
+@pytest.mark.parametrize("violation", STATE_VIOLATIONS)
+def test_a_second_writer_of_a_jobs_state_is_noticed(checkout: Checkout, violation: str) -> None:
+    rule, text = house.one_writer_of_a_jobs_state, STATE_VIOLATIONS[violation]
+    modules = checkout.modules(lambda parts: parts[0] == "jobs" or "core" in parts)
+    elsewhere = [m.path for m in modules if not m.path.startswith("jobs/models")]
+    assert unnoticed(checkout, rule, text, elsewhere) == []
 
 
-def test_each_kind_of_advisory_lock_has_a_class_of_its_own() -> None:
-    classes = [
-        entry.AGENT_LOCK,
-        idempotency.LOCK_CLASS,
-        sealing.LOCK_CLASS,
-        relay.LOCK_CLASS,
-        facts.LOCK_CLASS,
-    ]
-    assert len(set(classes)) == len(classes)
+def test_a_second_writer_beside_the_first_is_noticed(checkout: Checkout) -> None:
+    [model] = [m.path for m in checkout.modules() if "def move_to(" in m.source]
+    with planted(checkout, model, lambda text: text + "\n\ndef _(job):\n    job.state = 'x'\n"):
+        assert len(house.one_writer_of_a_jobs_state(checkout)) == 1
 
 
-def test_the_core_does_not_sleep() -> None:
-    found = {path for path, tree in core_modules() for _ in calls(tree, "sleep")}
-    # A contended transaction is tried again after a moment.
-    assert found == {"governance/core/idempotency.py"}
+@pytest.mark.parametrize("violation", VERB_VIOLATIONS)
+def test_a_verb_without_a_permission_is_noticed(checkout: Checkout, violation: str) -> None:
+    rule, text = house.every_verb_has_a_permission, VERB_VIOLATIONS[violation]
+    declaring = checkout.modules(lambda parts: bool({"console", "verbs", "verbs.py"} & set(parts)))
+    assert unnoticed(checkout, rule, text, [module.path for module in declaring]) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        (house.row_locks_say_whether_they_block_children, "rows.select_for_update()"),
+        (house.hints_after_commit_cannot_fail_a_write, "transaction.on_commit(print)"),
+        (house.advisory_locks_have_classes_of_their_own, "OTHER_LOCK_CLASS = 1"),
+        (house.no_file_is_too_long, "\n" * house.LINES_MAX),
+        (house.docstrings_open_with_a_verb, 'def _():\n    """What it does."""'),
+        (house.docstrings_open_with_a_verb, 'def _():\n    """Whether it does."""'),
+        (house.docstrings_open_with_a_verb, 'def _():\n    """:raises NotFound: it is gone."""'),
+        (house.names_are_nouns_of_the_field, "def _(asked):\n    return asked"),
+        (house.names_are_nouns_of_the_field, "told = 1"),
+        (house.cited_sections_exist, '"""As the contract, section 99, says."""'),
+        (house.cited_sections_exist, "# contract sections 4 to 98"),
+    ],
+    ids=lambda value: named(value) if callable(value) else "",
+)
+def test_a_violation_is_noticed(checkout: Checkout, rule: house.Rule, text: str) -> None:
+    path = "governance/core/outbox.py"
+    assert unnoticed(checkout, rule, text, [path]) == []
+
+
+@pytest.mark.parametrize("text", ARROWS)
+def test_an_arrow_upward_by_a_string_is_noticed(checkout: Checkout, text: str) -> None:
+    rule = house.no_arrow_upward_by_a_string
+    ground = checkout.modules(lambda parts: parts[0] == "governance")
+    below = [m.path for m in ground if not house.PROJECT.match(m.path)]
+    assert (
+        unnoticed(checkout, rule, text, [p for p in below if p in subject_to(rule, ground)]) == []
+    )
+
+
+@pytest.mark.parametrize("text", WORKER_VIOLATIONS)
+def test_a_worker_that_knows_the_server_is_noticed(checkout: Checkout, text: str) -> None:
+    paths = [module.path for module in checkout.worker()]
+    assert unnoticed(checkout, house.the_worker_knows_only_the_api, text, paths) == []
+
+
+@pytest.mark.parametrize("name", ["governance/core/utils.py", "jobs/helpers/retries.py"])
+def test_a_drawer_is_noticed(copy: Path, name: str) -> None:
+    drawer = copy / name
+    drawer.parent.mkdir(exist_ok=True)
+    drawer.write_text("")
+    assert house.no_module_is_a_drawer(Checkout(copy)) == [name]
+    drawer.unlink()
+
+
+def test_a_refusal_that_nothing_raises_is_noticed(checkout: Checkout) -> None:
+    text = '\n\nclass Unused(NotFound):\n    """Never."""\n\n    reason = "UNUSED"\n'
+    with planted(checkout, "governance/core/errors.py", lambda source: source + text):
+        assert "Unused" in house.every_refusal_is_raised(checkout)
+        assert house.every_refusal_is_documented(checkout) == ["not documented: UNUSED"]
+
+
+def test_a_refusal_that_is_only_caught_counts_as_never_raised(checkout: Checkout) -> None:
+    text = '\n\nclass Unused(NotFound):\n    """Never."""\n\n    reason = "UNUSED"\n'
+    caught = "\n\ntry:\n    print()\nexcept (errors.Unused, KeyError):\n    pass\n"
+    with (
+        planted(checkout, "governance/core/errors.py", lambda source: source + text),
+        planted(checkout, "governance/core/outbox.py", lambda source: source + caught),
+    ):
+        assert "Unused" in house.every_refusal_is_raised(checkout)
+
+
+def test_a_documented_refusal_that_does_not_exist_is_noticed(copy: Path) -> None:
+    page = copy / "docs/reference/errors.md"
+    before = page.read_text(encoding="utf-8")
+    page.write_text(before + "| `INVENTED` | `ABORTED` | 409 | `none` | `refresh` | No. |\n")
+    assert house.every_refusal_is_documented(Checkout(copy)) == ["unknown: INVENTED"]
+    page.write_text(before, encoding="utf-8")
+
+
+def test_every_module_that_a_rule_reads_is_python(copy: Path) -> None:
+    for module in Checkout(copy).modules():
+        assert isinstance(module.tree, ast.Module)

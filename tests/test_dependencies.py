@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORKER = ROOT / "agents" / "worker"
 OURS = {"governance", "agents", "jobs", "fencepost_worker"}
 #: Django loads applications and middleware by name; the embedded server is a wheel of programs.
-NAMING = ("governance/settings.py", "governance/local/embedded.py")
+NAMING = ("governance/settings.py", "governance/local/placement.py")
 #: A module's name, or a class's with its module: `axes`, `csp.middleware.CSPMiddleware`.
 BY_NAME = re.compile(r"[a-z_0-9]+(\.\w+)*")
 

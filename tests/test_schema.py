@@ -12,7 +12,7 @@ from django.test import Client
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.validation import validate_schema
 
-from governance.core.errors import every_refusal
+from governance.core.precedence import PRECEDENCE
 from governance.management.commands.write_reference import documents
 from governance.web import reference
 from governance.web.views import OperationView
@@ -94,7 +94,7 @@ def test_every_path_of_the_api_is_bound_to_operations_and_none_is_open():
 
 
 def test_every_reason_is_stable_and_unique():
-    reasons = [refusal.reason for refusal in every_refusal()]
+    reasons = [refusal.reason for refusal in PRECEDENCE]
 
     shared = {"REVISION_MISMATCH"}  # 409, and 412 where If-Match was sent
     assert {reason for reason in reasons if reasons.count(reason) > 1} == shared

@@ -119,8 +119,8 @@ def begin_export(*, export_id: str, model: str, form: str, query: str, actor: st
 
     :param query: the filter, as the list's address says it.
     """
-    asked: dict[str, Any] = {"export_id": export_id, "list": model, "form": form, "filter": query}
-    _note_export("export.begun", actor, asked)
+    details: dict[str, Any] = {"export_id": export_id, "list": model, "form": form, "filter": query}
+    _note_export("export.begun", actor, details)
 
 
 @transaction.atomic
@@ -128,8 +128,8 @@ def end_export(
     *, export_id: str, model: str, form: str, query: str, actor: str, rows: int, whole: bool
 ) -> None:
     """Note how many rows have left, and whether these were all that the filter named."""
-    asked: dict[str, Any] = {"export_id": export_id, "list": model, "form": form, "filter": query}
-    _note_export("export.ended", actor, asked | {"rows": rows, "whole": whole})
+    details: dict[str, Any] = {"export_id": export_id, "list": model, "form": form, "filter": query}
+    _note_export("export.ended", actor, details | {"rows": rows, "whole": whole})
 
 
 def _note_export(action: str, actor: str, details: dict[str, Any]) -> None:

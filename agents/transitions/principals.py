@@ -68,17 +68,17 @@ def configure_agent(*, name: str, actor: str, reason: str, settings: Settings) -
     """
     reason = required(reason)
     [agent] = barrier.hold([name])
-    asked = {key: value for key, value in asdict(settings).items() if value is not None}
-    before = {key: getattr(agent, key) for key in asked}
-    if before == asked:
+    changes = {key: value for key, value in asdict(settings).items() if value is not None}
+    before = {key: getattr(agent, key) for key in changes}
+    if before == changes:
         raise InvalidArgument("Nothing would change.")
-    for key, value in asked.items():
+    for key, value in changes.items():
         setattr(agent, key, value)
     if agent.max_risk_tier not in RiskTier.values:
         raise InvalidArgument("There is no such risk tier.")
     if not 1 <= agent.fresh_seconds <= agent.stale_seconds <= STALE_SECONDS_MAX:
         raise InvalidArgument("An agent is late before it is stale, and stale within a day.")
-    agent.save(update_fields=sorted(asked))
+    agent.save(update_fields=sorted(changes))
     audit.record(
         agent,
         action="agent.configured",
@@ -86,7 +86,7 @@ def configure_agent(*, name: str, actor: str, reason: str, settings: Settings) -
         at=clock.now(),
         reason=reason,
         before=before,
-        after=asked,
+        after=changes,
     )
     return agent
 

@@ -164,7 +164,7 @@ def _switched(switch: RuntimeSwitch, actor: str, now: datetime) -> bool:
 
 
 def _freshened(switch: RuntimeSwitch, actor: str, now: datetime) -> bool:
-    """All workers heard of lately run the new runtime, and there is one at least."""
+    """End the step once all workers heard of lately run the new runtime, of whom there is one."""
     agent = switch.agent
     alive = Presence.objects.filter(
         session__agent=agent,
@@ -193,7 +193,7 @@ def _freshened(switch: RuntimeSwitch, actor: str, now: datetime) -> bool:
 
 
 def _still_ours(switch: RuntimeSwitch) -> bool:
-    """Whether nobody else has moved the admission since the switch drained the agent."""
+    """Tell whether nobody else has moved the admission since the switch drained the agent."""
     newest = switch.agent.admission_changes.order_by("-generation").first()
     if newest is None:
         return False

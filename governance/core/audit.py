@@ -1,4 +1,4 @@
-"""The audit chain: append to it, verify it, seal it.
+"""The audit chain: what is appended to it, and as which bytes.
 
 Each subject (`job:<uuid>`, `agent:<name>`, `fleet` ...) has a chain of its own, whose end stands
 on the subject's row.  Whoever appends holds that row's lock, so chains neither fork nor queue

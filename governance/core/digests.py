@@ -194,9 +194,9 @@ def _number_fault(value: int | float, pointer: str) -> NotStrictJson | None:
     if isinstance(value, float) and not math.isfinite(value):
         return NotStrictJson("a number that is not finite", pointer)
     if abs(value) > INTEGER_MAX and value == int(value):
-        told = f"{value:.6g}" if isinstance(value, float) else f"of {len(str(abs(value)))} digits"
-        said = f"an integer beyond {INTEGER_MAX} (2^53-1), {told}; send it as text"
-        return NotStrictJson(said, pointer)
+        shown = f"{value:.6g}" if isinstance(value, float) else f"of {len(str(abs(value)))} digits"
+        detail = f"an integer beyond {INTEGER_MAX} (2^53-1), {shown}; send it as text"
+        return NotStrictJson(detail, pointer)
     return None
 
 
@@ -227,7 +227,7 @@ def _bad(text: str) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether `json.dumps` gives the canonical bytes: no floats, and keys that sort alike.
+    """Tell whether `json.dumps` gives the canonical bytes: no floats, and keys that sort alike.
 
     Python sorts by code point, RFC 8785 by UTF-16 code unit; they agree on ASCII keys.
     """

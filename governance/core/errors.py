@@ -1,12 +1,8 @@
 """Every refusal that the service can answer with: their codes and reasons, one class each.
 
 The codes, statuses and retry rules are the published interface: none is renamed or reused.
-They stand in the order in which guards are evaluated: the request, who calls, its session, the
-epoch, the stored answer, what the call is about, its recorded outcome, token, state, lease, and so
-on, so that of several refusals that apply the first in this module is the one answered.  The one
-exception: a call that names no session and needs one is refused for that after `WrongOwner` and
-`NotFound`, since another agent's job is a 403 however it is asked for.
-`docs/reference/errors.md` is generated from here.
+Which of several that apply is answered, `precedence` says.  `docs/reference/errors.md` is generated
+from both.
 
 Source of the body: RFC 9457 (problem details); of the codes: google.rpc.Code.
 """
@@ -20,6 +16,17 @@ from governance.core.wire import UriText, explained, one_of
 
 type_base = "https://fencepost.dev/problems/"
 
+CODES = (
+    "ABORTED",
+    "ALREADY_EXISTS",
+    "FAILED_PRECONDITION",
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "UNAUTHENTICATED",
+    "UNAVAILABLE",
+)
 EFFECTS = ("none", "applied", "unknown")
 RETRY_RULES = (
     "never",
@@ -65,7 +72,7 @@ class Problem(TypedDict):
     status: int
     detail: str
     instance: str
-    code: Annotated[str, one_of(sorted({refusal.code for refusal in every_refusal()}))]
+    code: Annotated[str, one_of(CODES)]
     reason: Annotated[str, explained("finer than `code`, and as stable")]
     effect: Annotated[str, one_of(EFFECTS)]
     retry: RetryOut
@@ -87,6 +94,8 @@ class DomainError(Exception):
     retry: ClassVar[str] = "refresh"
     effect: ClassVar[str] = "none"
     title: ClassVar[str] = ""
+    #: Whether the refusal uses an idempotency key up. Shape errors say nothing about the operation.
+    uses_key: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -104,8 +113,8 @@ class DomainError(Exception):
 
     @property
     def stored(self) -> bool:
-        """Whether an idempotency record keeps this refusal as the answer for its key."""
-        return self.retry in STORED_RULES and self.reason not in NEVER_STORED
+        """Tell whether an idempotency record keeps this refusal as the answer for its key."""
+        return self.retry in STORED_RULES and self.uses_key
 
     def as_problem(self, *, instance: str = "") -> Problem:
         """Return the RFC 9457 body. `instance` is the request's URN."""
@@ -130,6 +139,7 @@ class DomainError(Exception):
 class InvalidArgument(DomainError):
     """The request is not valid."""
 
+    uses_key = False
     code, reason, status, retry = "INVALID_ARGUMENT", "INVALID_ARGUMENT", 400, "never"
 
 
@@ -234,6 +244,7 @@ class DispatcherEpochStale(DomainError):
 class IdempotencyKeyReused(DomainError):
     """The idempotency key was used with other content."""
 
+    uses_key = False
     code, reason, status, retry = "ABORTED", "IDEMPOTENCY_KEY_REUSED", 422, "never"
 
 
@@ -468,6 +479,7 @@ class ExecutionPaused(DomainError):
 class BindingMismatch(InvalidArgument):
     """The request id is not the one of this task, job, execution, runtime and attempt."""
 
+    uses_key = True
     reason = "BINDING_MISMATCH"
 
 
@@ -540,35 +552,3 @@ class Internal(DomainError):
 
     code, reason, status, retry = "UNAVAILABLE", "INTERNAL", 500, "reconcile"
     effect = "unknown"
-
-
-#: Shape errors say nothing about the operation, so they use no key up.
-NEVER_STORED = frozenset(
-    {
-        "INVALID_ARGUMENT",
-        "METHOD_NOT_ALLOWED",
-        "NOT_ACCEPTABLE",
-        "PAYLOAD_TOO_LARGE",
-        "UNSUPPORTED_MEDIA_TYPE",
-        "PROTOCOL_UNSUPPORTED",
-        "IDEMPOTENCY_KEY_REQUIRED",
-        "IDEMPOTENCY_KEY_INVALID",
-        "IDEMPOTENCY_KEY_REUSED",
-    }
-)
-
-
-def every_refusal() -> list[type[DomainError]]:
-    """Return the refusal classes in the order of precedence, which is the order above."""
-    found = [
-        value
-        for value in globals().values()
-        if isinstance(value, type) and issubclass(value, DomainError) and value is not DomainError
-    ]
-    return found
-
-
-def first_of(*refusals: DomainError) -> DomainError:
-    """Return the refusal that takes precedence: the one whose class stands first above."""
-    order = every_refusal()
-    return min(refusals, key=lambda refusal: order.index(type(refusal)))

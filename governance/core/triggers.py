@@ -75,7 +75,7 @@ class Trigger:
 
     @property
     def moments(self) -> list[str]:
-        """The events in the order in which PostgreSQL writes them."""
+        """Return the events in the order in which PostgreSQL writes them."""
         return [event for event in EVENTS if event in self.events]
 
     @property

@@ -92,7 +92,7 @@ class BudgetBar:
 
     @property
     def percent(self) -> int | None:
-        """How much of the cap is used, in whole percent; None without a cap. May pass 100."""
+        """Return the used part of the cap in whole percent, which may pass 100; None without."""
         if self.cap is None:
             return None
         return int(100 * self.used / self.cap) if self.cap else 100

@@ -166,7 +166,7 @@ def window_of(kind: str, at: datetime) -> tuple[datetime, datetime | None]:
 
 
 def is_amount(value: Decimal | None) -> bool:
-    """Whether `value` is None, or finite, not negative and within what the database keeps."""
+    """Tell whether `value` is None, or finite, not negative and within what the database keeps."""
     if value is None:
         return True
     return value.is_finite() and 0 <= value < 10**12 and value == rounded(value)

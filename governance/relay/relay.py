@@ -156,7 +156,7 @@ class Relay:
         self.tries_max = tries_max
         self._sink: Sink | None = None
         self._sinks = _configured_names()
-        self._told_at = 0.0
+        self._beaten_at = 0.0
         #: What the sink has confirmed in the pass that is under way.
         self._confirmed = 0
 
@@ -207,7 +207,7 @@ class Relay:
             with self._alone_on(partition) as alone:
                 if alone:
                     moved += self._relay_batch(partition)
-        self._tell(moved)
+        self._report(moved)
         return moved
 
     def close(self) -> None:
@@ -238,8 +238,8 @@ class Relay:
                 sql.pipeline(sql.Statement(UNLOCK, (LOCK_CLASS, key)))
 
     def _relay_batch(self, partition: int) -> int:
-        asked = {"sink": self.destination.name, "partition": partition}
-        [rows] = sql.pipeline(sql.Statement(BATCH, asked))
+        params = {"sink": self.destination.name, "partition": partition}
+        [rows] = sql.pipeline(sql.Statement(BATCH, params))
         held_back: set[str] = set()
         confirmed: list[dict[str, Any]] = []
         moved = 0
@@ -272,12 +272,12 @@ class Relay:
         return moved
 
     def _mark(self, confirmed: list[dict[str, Any]]) -> None:
-        asked = {
+        params = {
             "sink": self.destination.name,
             "sinks": self._sinks,
             "ids": [row["id"] for row in confirmed],
         }
-        statements = [sql.Statement(MARK, asked)]
+        statements = [sql.Statement(MARK, params)]
         if freed := [row["stream"] for row in confirmed if row["held_fact"] is not None]:
             statements.append(sql.Statement(DROP_HOLDS, (self.destination.name, freed)))
         with transaction.atomic():
@@ -320,9 +320,9 @@ class Relay:
                 details={"stream": row["stream"], "sequence": row["sequence"], "tries": tries},
             )
 
-    def _tell(self, moved: int) -> None:
-        if time.monotonic() - self._told_at >= PULSE_SECONDS:
-            self._told_at = time.monotonic()
+    def _report(self, moved: int) -> None:
+        if time.monotonic() - self._beaten_at >= PULSE_SECONDS:
+            self._beaten_at = time.monotonic()
             pulse.beat(PULSE_PREFIX + self.destination.name, address=self.destination.address)
         if moved:
             log.info("relay.moved", sink=self.destination.name, facts=moved)
@@ -408,8 +408,8 @@ class SinkState:
 def sinks() -> list[SinkState]:
     """Return the configured sinks as they are now, in one statement."""
     addresses = {destination.name: destination.address for destination in configured()}
-    asked = {"sinks": list(addresses), "most": FACTS_LOOKED_AT_MAX + 1, "pulse": PULSE_PREFIX}
-    [rows] = sql.pipeline(sql.Statement(SINKS, asked))
+    params = {"sinks": list(addresses), "most": FACTS_LOOKED_AT_MAX + 1, "pulse": PULSE_PREFIX}
+    [rows] = sql.pipeline(sql.Statement(SINKS, params))
     states = {row["name"]: SinkState(address=addresses[row["name"]], **row) for row in rows}
     return [states[name] for name in addresses]
 

@@ -106,8 +106,8 @@ def _prune_facts(limit: int, rounds_max: int | None) -> int:
     while rounds_max is None or rounds < rounds_max:
         rounds += 1
         with transaction.atomic(), connection.cursor() as cursor:
-            asked = {"days": PUBLISHED_FACT_DAYS, "after": after, "limit": limit}
-            cursor.execute(PAGE_OF_FACTS, asked)
+            params = {"days": PUBLISHED_FACT_DAYS, "after": after, "limit": limit}
+            cursor.execute(PAGE_OF_FACTS, params)
             page = cursor.fetchall()
             if old := [fact for fact, published_long_ago, _ in page if published_long_ago]:
                 cursor.execute(DROP_FACTS, [old, outbox.SYSTEM])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +13,8 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiYamlRenderer
 
 from governance.core import triggers
-from governance.core.errors import DomainError, every_refusal
+from governance.core.errors import DomainError
+from governance.core.precedence import PRECEDENCE, STAGES
 
 CACHE_SECONDS = 300
 
@@ -23,8 +25,8 @@ ERRORS_HEAD = """\
 
 Every failure of the API is an `application/problem+json` document (RFC 9457) with `code`, `reason`,
 `effect` and `retry.rule`. Codes and reasons are never renamed. Of several refusals that apply, the
-one that comes first in this table is answered: the request, who calls, its session, the epoch, the
-stored answer, whose job it is, the recorded outcome, token, state, lease, permit and reservation.
+one that comes first in this table is answered. It stands in the order of what is judged:
+{stages}.
 To a call that names no session and needs one, `WRONG_OWNER` and `NOT_FOUND` come before
 `SESSION_REQUIRED`: another agent's job is refused with 403 however it is asked for.
 
@@ -59,7 +61,8 @@ def openapi_yaml() -> str:
 
 def errors_markdown() -> str:
     """Return the page of all refusals, in the order of precedence."""
-    return ERRORS_HEAD + "".join(_row(refusal) for refusal in every_refusal())
+    stages = textwrap.fill(", ".join(stage.about for stage in STAGES), width=100)
+    return ERRORS_HEAD.format(stages=stages) + "".join(map(_row, PRECEDENCE))
 
 
 def triggers_markdown() -> str:

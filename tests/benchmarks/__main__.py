@@ -27,7 +27,7 @@ from typing import Any
 
 from uuid_utils.compat import uuid7
 
-from governance.local import embedded
+from governance.local import embedded, placement
 from tests.benchmarks import throwaway_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -285,7 +285,7 @@ def pgbench(service: Installation, seconds: float, clients: int) -> float:
         script.flush()
         told = subprocess.run(
             [
-                str(embedded.binaries() / "pgbench"),
+                str(placement.binaries() / "pgbench"),
                 *("-n", "-M", "prepared", "-f", script.name),
                 *("-c", str(clients), "-j", "2", "-T", str(max(1, round(seconds)))),
                 service.dsn,
@@ -311,7 +311,7 @@ def hot_share(service: Installation) -> float | None:
 
 def run_sql(service: Installation, sql: str) -> str:
     told = subprocess.run(
-        [str(embedded.binaries() / "psql"), "-qtA", "-v", "ON_ERROR_STOP=1", service.dsn],
+        [str(placement.binaries() / "psql"), "-qtA", "-v", "ON_ERROR_STOP=1", service.dsn],
         input=sql,
         check=True,
         capture_output=True,

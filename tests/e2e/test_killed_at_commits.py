@@ -34,7 +34,7 @@ from governance.console.models import BulkItem, BulkRun
 from governance.core import sql
 from governance.core.errors import MaintenanceInhibited
 from governance.core.models import AuditEvent, Fact
-from governance.evidence import sealing
+from governance.evidence import trail
 from governance.money import ledger
 from governance.money.models import Reservation
 from jobs import executions, objects, transitions, wakeups
@@ -129,7 +129,7 @@ def nothing_is_half() -> None:
 @pytest.fixture(autouse=True)
 def _the_chains_are_whole_in_the_end(transactional_db: None) -> Iterator[None]:
     yield
-    assert list(sealing.verify().findings) == []
+    assert list(trail.verify().findings) == []
 
 
 @pytest.fixture

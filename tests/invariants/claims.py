@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db import connection
 
-from governance.evidence import sealing
+from governance.evidence import trail
 from governance.money import ledger
 
 BROKEN_BY: dict[str, str] = {
@@ -107,7 +107,7 @@ def broken_claims() -> list[str]:
     found = [
         f"{claim}: {who}" for claim, statement in BROKEN_BY.items() for who in _whom(statement)
     ]
-    found += [str(finding) for finding in sealing.verify().findings]
+    found += [str(finding) for finding in trail.verify().findings]
     found += [f"the books: {difference}" for difference in ledger.verify()]
     return found
 

@@ -17,7 +17,7 @@ from django.urls import reverse
 from agents.principals import Principal
 from governance.core.errors import DomainError, InvalidArgument, InvalidTransition, NotFound
 from governance.core.models import AuditEvent
-from governance.evidence import sealing
+from governance.evidence.trail import verify
 from jobs import transitions
 from jobs.models import JobType, Source
 from jobs.transitions import TypeSettings
@@ -67,7 +67,7 @@ class TestANewJobType:
         assert (event["action"], event["actor"]) == ("job_type.registered", "user:anna")
         assert event["after"]["inputs_schema"] == TEXT
         assert event["after"]["max_attempts_ceiling"] == 10
-        assert sealing.verify().whole
+        assert verify().whole
 
     def test_needs_an_agent(self, world: None) -> None:
         with refused(InvalidArgument):
@@ -214,7 +214,7 @@ class TestASource:
             "source.registered",
             "source.configured",
         ]
-        assert sealing.verify().whole
+        assert verify().whole
 
     def test_is_refused_where_it_makes_no_sense(self, world: None) -> None:
         with refused(InvalidTransition):

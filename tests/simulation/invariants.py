@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import F
 
 from governance.core.models import AuditEvent, Fact
-from governance.evidence import sealing
+from governance.evidence import trail
 from governance.money import ledger
 from governance.money.models import BudgetWindow, Reservation, Resolution
 from jobs.models import (
@@ -200,7 +200,7 @@ def _broken_chains() -> Iterator[str]:
     for job in Job.objects.all():
         if streams[job.audit_subject] != list(range(1, job.fact_sequence + 1)):
             yield f"{job}: facts {streams[job.audit_subject]} of {job.fact_sequence}"
-    for finding in sealing.verify().findings:
+    for finding in trail.verify().findings:
         yield f"audit: {finding}"
 
 

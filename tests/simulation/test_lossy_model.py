@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from governance.core.models import Fact
-from governance.evidence import sealing
+from governance.evidence import trail
 from governance.money import ledger
 from governance.money.models import BudgetWindow, Reservation
 from jobs import executions, wakeups
@@ -164,7 +164,7 @@ def test_nothing_is_sent_twice_and_the_books_agree(
     assert not Reservation.objects.filter(state__in=Reservation.OPEN).exists()
     assert BudgetWindow.objects.get().held == 0
     assert list(ledger.verify()) == []
-    assert sealing.verify().whole
+    assert trail.verify().whole
 
 
 def reconcile_by_the_endpoints_own_log(endpoint: Endpoint) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance.evidence import sealing
+from governance.evidence import export
 
 
 class Command(BaseCommand):
@@ -25,7 +25,7 @@ class Command(BaseCommand):
         part = file.with_name(file.name + ".part")
         try:
             with part.open("w", encoding="utf-8", newline="\n") as out:
-                payload = sealing.export(out, events=not checkpoints_only)
+                payload = export.write(out, events=not checkpoints_only)
                 out.flush()
                 os.fsync(out.fileno())
             part.replace(file)

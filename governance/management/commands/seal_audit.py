@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from governance.evidence import sealing
+from governance.evidence import checkpoints
 
 
 class Command(BaseCommand):
@@ -21,9 +21,9 @@ class Command(BaseCommand):
 
     def handle(self, **options: Any) -> None:
         sealed = 0
-        while row := sealing.seal():
+        while row := checkpoints.seal():
             sealed += 1
-            checkpoint = sealing.Checkpoint.of(row)
+            checkpoint = checkpoints.Checkpoint.of(row)
             if options["json"]:
                 self.stdout.write(json.dumps(asdict(checkpoint)))
             else:

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from governance.evidence import sealing
+from governance.evidence import chain, export, trail
 
 FOUND_SOMETHING = 1
 COULD_NOT_LOOK = 2
@@ -42,30 +42,28 @@ class Command(BaseCommand):
         if not report.whole:
             raise SystemExit(FOUND_SOMETHING)
 
-    def _database(self, quiet: bool) -> sealing.Report:
-        told = 0
+    def _database(self, quiet: bool) -> chain.Report:
+        printed = 0
 
         def progress(done: int, total: int) -> None:
-            nonlocal told
-            if not quiet and done - told >= CHAINS_PER_LINE:
-                told = done
+            nonlocal printed
+            if not quiet and done - printed >= CHAINS_PER_LINE:
+                printed = done
                 self.stdout.write(f"{done} of {total} chains")
 
-        return sealing.verify(progress=progress)
+        return trail.verify(progress=progress)
 
     def _exported(
         self, path: Path, *, keys: Path | None, against_database: bool, **options: Any
-    ) -> sealing.Report:
+    ) -> chain.Report:
         try:
             trusted = json.loads(keys.read_text()) if keys else None
             with path.open(encoding="utf-8") as lines:
-                return sealing.verify_export(
-                    lines, trusted=trusted, against_database=against_database
-                )
+                return export.verify(lines, trusted=trusted, against_database=against_database)
         except (OSError, ValueError) as error:
             raise CommandError(str(error), returncode=COULD_NOT_LOOK) from error
 
-    def _print(self, report: sealing.Report) -> None:
+    def _print(self, report: chain.Report) -> None:
         for finding in report.findings:
             self.stdout.write(self.style.ERROR(str(finding)))
         if report.findings_left_out:

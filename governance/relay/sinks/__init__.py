@@ -49,7 +49,7 @@ class Sink(Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether the connection can still send."""
+        """Tell whether the connection can still send."""
 
     def keep(self) -> None:
         """Tend an idle connection; called at least once a second between passes.

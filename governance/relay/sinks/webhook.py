@@ -67,7 +67,7 @@ class Webhook:
             raise FactRefused(f"answered {answer.status_code}")
 
     def keep(self) -> None:
-        """Nothing to do: a lost connection is opened again by the next post."""
+        """Do nothing: a lost connection is opened again by the next post."""
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -75,5 +75,5 @@ class Webhook:
 
 
 def _retry_after_seconds(answer: httpx2.Response) -> float | None:
-    asked = answer.headers.get("retry-after", "")
-    return min(int(asked), RETRY_AFTER_SECONDS_MAX) if asked.isdigit() else None
+    header = answer.headers.get("retry-after", "")
+    return min(int(header), RETRY_AFTER_SECONDS_MAX) if header.isdigit() else None

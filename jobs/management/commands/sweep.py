@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
 from governance.console import activity, runs
-from governance.evidence import sealing
+from governance.evidence import checkpoints
 from governance.relay import pulse, retention
 from jobs import metrics, transitions
 from jobs.models import Attempt
@@ -154,7 +154,7 @@ class Command(BaseCommand):
 
     def _seal(self) -> int:
         sealed = 0
-        while not self.stop.is_set() and (row := sealing.seal()):
+        while not self.stop.is_set() and (row := checkpoints.seal()):
             sealed += 1
             log.info("audit.sealed", number=row.number, chains=row.leaf_count)
         return sealed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import threading
@@ -18,9 +19,9 @@ from hypothesis import strategies as st
 
 from governance.core import audit, clock
 from governance.core.models import GENESIS, AuditEvent
-from governance.evidence import envelopes, sealing
+from governance.evidence import chain, checkpoints, envelopes, export, trail
+from governance.evidence.chain import Finding, Kind
 from governance.evidence.models import AuditCheckpoint, AuditCheckpointLeaf
-from governance.evidence.sealing import Finding, Kind
 from governance.relay.models import FactSink
 
 pytestmark = pytest.mark.django_db
@@ -65,7 +66,7 @@ def tamper(statement: str, *params: Any) -> int:
 
 
 def found() -> list[tuple[Kind, str, int | None]]:
-    findings = sealing.verify().findings
+    findings = trail.verify().findings
     return [(finding.kind, finding.subject, finding.seq) for finding in findings]
 
 
@@ -116,7 +117,7 @@ def renumber(first: int, by: int) -> None:
 
 def test_a_trail_that_nobody_touched_is_whole(grow: Grow) -> None:
     grow("a", 5), grow("b", 3)
-    report = sealing.verify()
+    report = trail.verify()
     assert report.whole
     assert (report.events, report.chains) == (8, 2)
 
@@ -128,7 +129,7 @@ def test_an_edited_column_is_named(grow: Grow) -> None:
         " WHERE subject = %s AND seq = 3",
         SUBJECT,
     )
-    [finding] = sealing.verify().findings
+    [finding] = trail.verify().findings
     assert finding == Finding(Kind.EDITED, SUBJECT, 3, "actor, at differ from its bytes")
 
 
@@ -165,7 +166,7 @@ def test_a_removed_event_is_found_though_later_ones_were_renumbered(grow: Grow) 
 def test_a_run_of_removed_events_is_one_finding(grow: Grow) -> None:
     grow("a", 6)
     tamper("DELETE FROM governance_auditevent WHERE subject = %s AND seq IN (2, 3, 6)", SUBJECT)
-    assert [str(finding) for finding in sealing.verify().findings] == [
+    assert [str(finding) for finding in trail.verify().findings] == [
         "removed: sink:a#2: events 2 to 3 are gone",
         "removed: sink:a#6: event 6 is gone",
     ]
@@ -250,7 +251,7 @@ def test_writers_that_append_at_once_leave_one_gapless_chain(grow: Grow) -> None
 
     numbers = AuditEvent.objects.filter(subject=SUBJECT).order_by("seq")
     assert list(numbers.values_list("seq", flat=True)) == list(range(1, 5 * WRITERS + 2))
-    assert sealing.verify().whole
+    assert trail.verify().whole
 
 
 # --- Checkpoints ------------------------------------------------------------------------------
@@ -258,9 +259,9 @@ def test_writers_that_append_at_once_leave_one_gapless_chain(grow: Grow) -> None
 
 def test_a_seal_has_one_leaf_per_chain_that_moved(grow: Grow) -> None:
     grow("a", 5), grow("b", 3)
-    first = sealing.seal()
+    first = checkpoints.seal()
     grow("b", 2), grow("c")
-    second = sealing.seal()
+    second = checkpoints.seal()
 
     assert first is not None
     assert second is not None
@@ -269,16 +270,16 @@ def test_a_seal_has_one_leaf_per_chain_that_moved(grow: Grow) -> None:
     assert second.first_event_id == first.last_event_id + 1
     leaves = second.leaves.order_by("subject").values_list("subject", "seq")
     assert list(leaves) == [("sink:b", 5), ("sink:c", 1)]
-    assert sealing.seal() is None
-    assert sealing.verify().whole
-    assert sealing.verify().checkpoints == 2
+    assert checkpoints.seal() is None
+    assert trail.verify().whole
+    assert trail.verify().checkpoints == 2
 
 
 def test_a_forged_chain_differs_from_its_checkpoint(grow: Grow) -> None:
     grow("a", 5)
-    sealing.seal()
+    checkpoints.seal()
     forge_chain()
-    [finding] = sealing.verify().findings
+    [finding] = trail.verify().findings
     assert (finding.kind, finding.subject, finding.seq) == (Kind.EDITED, SUBJECT, 5)
     assert "checkpoint 1" in finding.detail
 
@@ -287,12 +288,12 @@ def test_without_a_checkpoint_a_forged_chain_looks_whole(grow: Grow) -> None:
     """The control of the test before: what checkpoints are for."""
     grow("a", 5)
     forge_chain()
-    assert sealing.verify().whole
+    assert trail.verify().whole
 
 
 def test_a_leaf_changed_with_the_chain_no_longer_gives_the_signed_root(grow: Grow) -> None:
     head = grow("a", 5)
-    sealing.seal()
+    checkpoints.seal()
     forge_chain()
     head.refresh_from_db()
     tamper("UPDATE governance_auditcheckpointleaf SET hash = %s", bytes(head.audit_head))
@@ -301,32 +302,32 @@ def test_a_leaf_changed_with_the_chain_no_longer_gives_the_signed_root(grow: Gro
 
 def test_a_checkpoint_changed_with_the_chain_is_of_another_statement(grow: Grow) -> None:
     head = grow("a", 5)
-    sealing.seal()
+    checkpoints.seal()
     forge_chain()
     head.refresh_from_db()
     tamper("UPDATE governance_auditcheckpointleaf SET hash = %s", bytes(head.audit_head))
     row = AuditCheckpoint.objects.get()
-    row.root = sealing.merkle_root([sealing.Head(SUBJECT, 5, bytes(head.audit_head))])
-    digest = sealing.hashlib.sha256(sealing.Checkpoint.of(row).statement).digest()
+    row.root = checkpoints.merkle_root([chain.Head(SUBJECT, 5, bytes(head.audit_head))])
+    digest = hashlib.sha256(checkpoints.Checkpoint.of(row).statement).digest()
     tamper("UPDATE governance_auditcheckpoint SET root = %s, hash = %s", row.root, digest)
-    [finding] = sealing.verify().findings
+    [finding] = trail.verify().findings
     assert finding.detail == "its signature is of another statement"
 
 
 def test_a_removed_checkpoint_is_found(grow: Grow) -> None:
     for _ in range(3):
         grow("a")
-        sealing.seal()
+        checkpoints.seal()
     tamper("DELETE FROM governance_auditcheckpointleaf WHERE seq = 2")
     tamper("DELETE FROM governance_auditcheckpoint WHERE number = 2")
     assert (Kind.CHECKPOINT, "checkpoint", 3) in found()
-    assert "checkpoint 2 is gone" in str(sealing.verify().findings[0])
+    assert "checkpoint 2 is gone" in str(trail.verify().findings[0])
 
 
 def test_an_event_slipped_in_behind_a_checkpoint_is_found(grow: Grow) -> None:
     grow("a", 5)
     grow("b")
-    sealing.seal()
+    checkpoints.seal()
     head = grow("a")
     first = AuditEvent.objects.order_by("id")[0].pk
     tamper("UPDATE governance_auditevent SET id = %s WHERE seq = 6", first - 1)
@@ -336,24 +337,24 @@ def test_an_event_slipped_in_behind_a_checkpoint_is_found(grow: Grow) -> None:
 
 def test_a_checkpoint_signed_by_a_retired_key_still_verifies(grow: Grow) -> None:
     grow("a")
-    sealing.seal()
+    checkpoints.seal()
     envelopes.rotate()
     grow("a")
-    sealing.seal()
-    assert sealing.verify().whole
+    checkpoints.seal()
+    assert trail.verify().whole
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_seal_waits_for_no_writer_and_seals_nothing_uncommitted(
     grow: Grow, on_other_connection: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sealing, "LOCK_WAIT_MS", 20)
-    monkeypatch.setattr(sealing, "LOCK_TRIES_MAX", 2)
+    monkeypatch.setattr(checkpoints, "LOCK_WAIT_MS", 20)
+    monkeypatch.setattr(checkpoints, "LOCK_TRIES_MAX", 2)
     grow("a")
     with transaction.atomic():
         grow("b")
-        assert on_other_connection(sealing.seal) is None
-    sealed = sealing.seal()
+        assert on_other_connection(checkpoints.seal) is None
+    sealed = checkpoints.seal()
     assert sealed is not None
     assert sealed.leaf_count == 2
 
@@ -367,11 +368,11 @@ def test_without_the_table_lock_an_uncommitted_event_is_left_out_for_ever(
     def newest_id() -> int:
         return AuditEvent.objects.order_by("-id").values_list("id", flat=True)[0]
 
-    monkeypatch.setattr(sealing, "_settled_event_id", newest_id)
+    monkeypatch.setattr(checkpoints, "_settled_event_id", newest_id)
     with transaction.atomic():
         grow("b")
         on_other_connection(grow, "a")
-        assert on_other_connection(sealing.seal) is not None
+        assert on_other_connection(checkpoints.seal) is not None
     assert (Kind.INSERTED, "sink:b", 1) in found()
 
 
@@ -379,14 +380,14 @@ def test_without_the_table_lock_an_uncommitted_event_is_left_out_for_ever(
 def test_one_sealer_works_at_a_time(grow: Grow, on_other_connection: Callable[..., Any]) -> None:
     grow("a")
     with transaction.atomic():
-        assert sealing._sealing_alone()
-        assert on_other_connection(sealing.seal) is None
+        assert checkpoints._sealing_alone()
+        assert on_other_connection(checkpoints.seal) is None
     assert not AuditCheckpoint.objects.exists()
 
 
 def test_checkpoints_refuse_to_be_rewritten(grow: Grow) -> None:
     grow("a")
-    sealing.seal()
+    checkpoints.seal()
     for model in (AuditCheckpoint, AuditCheckpointLeaf, AuditEvent):
         with pytest.raises(DatabaseError, match="append-only"), transaction.atomic():
             model.objects.all().update(hash=b"x")
@@ -405,9 +406,9 @@ def test_the_tree_is_that_of_rfc_6962(leaves: int) -> None:
         split = 1
         while split * 2 < len(part):
             split *= 2
-        return sealing.hashlib.sha256(b"\x01" + tree(part[:split]) + tree(part[split:])).digest()
+        return hashlib.sha256(b"\x01" + tree(part[:split]) + tree(part[split:])).digest()
 
-    assert sealing._tree_hash(list(hashes)) == tree(hashes)
+    assert checkpoints._tree_hash(list(hashes)) == tree(hashes)
 
 
 # --- Exports and commands ---------------------------------------------------------------------
@@ -415,18 +416,18 @@ def test_the_tree_is_that_of_rfc_6962(leaves: int) -> None:
 
 def exported() -> list[str]:
     out = io.StringIO()
-    sealing.export(out)
+    export.write(out)
     return out.getvalue().splitlines(keepends=True)
 
 
 def test_an_export_verifies_by_itself(grow: Grow) -> None:
     grow("a", 5), grow("b", 2)
-    sealing.seal()
+    checkpoints.seal()
     grow("a", 2)
-    sealing.seal()
+    checkpoints.seal()
     grow("b", 1)
 
-    report = sealing.verify_export(exported())
+    report = export.verify(exported())
 
     assert report.whole
     assert (report.checkpoints, report.chains, report.events) == (2, 2, 9)
@@ -435,38 +436,38 @@ def test_an_export_verifies_by_itself(grow: Grow) -> None:
 @pytest.mark.parametrize("kind", ["header", "checkpoint", "leaf", "event", "signature"])
 def test_an_export_with_a_line_missing_does_not_verify(grow: Grow, kind: str) -> None:
     grow("a", 3)
-    sealing.seal()
+    checkpoints.seal()
     lines = exported()
     del lines[next(n for n, line in enumerate(lines) if json.loads(line)["type"] == kind)]
-    assert not sealing.verify_export(lines).whole
+    assert not export.verify(lines).whole
 
 
 def test_an_export_with_an_edited_event_says_which(grow: Grow) -> None:
     grow("a", 3)
-    sealing.seal()
+    checkpoints.seal()
     lines = [line.replace("for the 1th time", "for no reason") for line in exported()]
-    kinds = [(f.kind, f.subject, f.seq) for f in sealing.verify_export(lines).findings]
+    kinds = [(f.kind, f.subject, f.seq) for f in export.verify(lines).findings]
     assert kinds == [(Kind.EDITED, SUBJECT, 2), (Kind.CHECKPOINT, "export", None)]
 
 
 def test_an_export_is_judged_by_the_keys_that_are_given(grow: Grow) -> None:
     grow("a")
-    sealing.seal()
+    checkpoints.seal()
     lines = exported()
-    assert sealing.verify_export(lines, trusted=envelopes.public_keys()).whole
-    assert not sealing.verify_export(lines, trusted={"keys": []}).whole
+    assert export.verify(lines, trusted=envelopes.public_keys()).whole
+    assert not export.verify(lines, trusted={"keys": []}).whole
 
 
 def test_an_export_shows_that_the_newest_checkpoints_were_cut_off(grow: Grow) -> None:
     grow("a")
-    sealing.seal()
+    checkpoints.seal()
     grow("a")
-    sealing.seal()
+    checkpoints.seal()
     lines = exported()
     tamper("DELETE FROM governance_auditcheckpointleaf WHERE seq = 2")
     tamper("DELETE FROM governance_auditcheckpoint WHERE number = 2")
-    assert sealing.verify().whole
-    [finding] = sealing.verify_export(lines, against_database=True).findings
+    assert trail.verify().whole
+    [finding] = export.verify(lines, against_database=True).findings
     assert (finding.seq, finding.detail) == (2, "it is only in the export")
 
 

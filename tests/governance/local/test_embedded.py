@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from governance.local import embedded
+from governance.local import embedded, folder, placement, postmaster
 
 #: How long a process may take to notice that another is gone.
 NOTICE_SECONDS = 20.0
@@ -50,7 +50,7 @@ def eventually(condition: Callable[[], bool]) -> bool:
     return met
 
 
-def postmaster(folder: Path) -> int:
+def server_pid(folder: Path) -> int:
     return int((folder / "postgres/data/postmaster.pid").read_text().splitlines()[0])
 
 
@@ -106,14 +106,14 @@ def test_it_stops_when_the_last_user_lets_go_and_not_before(data_folder):
 
 
 def test_it_stops_when_its_only_user_is_killed(data_folder, holder):
-    pid = postmaster(data_folder)
+    pid = server_pid(data_folder)
     holder.kill()
     holder.wait()
     assert eventually(lambda: not alive(pid))
 
 
 def test_a_killed_server_comes_back_while_it_is_used(data_folder, holder):
-    pid = postmaster(data_folder)
+    pid = server_pid(data_folder)
     os.kill(pid, signal.SIGKILL)
     dsn = embedded.running_dsn(data_folder)
     assert dsn
@@ -135,31 +135,31 @@ def test_a_server_waits_for_processes_of_the_one_before_whatever_they_log_last(t
     refused = f"echo '{said}' >> log; echo '{drowned}' >> log; exit 1"
     starts = [refused, refused, "exec sleep 30"]
 
-    class Keeper(embedded._Keeper):
+    class Scripted(postmaster.Postmaster):
         def spawn(self):
             return subprocess.Popen(["sh", "-c", starts.pop(0)], cwd=self.home)
 
         def comes_up(self, server):
             return starts == [] or server.wait() == 0
 
-    keeper = Keeper(tmp_path, throwaway=True)
-    keeper.start()
+    parent = Scripted(tmp_path, throwaway=True)
+    parent.start()
 
-    assert starts == [] and keeper.server.poll() is None
-    keeper.server.kill()
-    keeper.server.wait()
+    assert starts == [] and parent.server.poll() is None
+    parent.server.kill()
+    parent.server.wait()
 
 
 def test_a_server_that_cannot_start_says_why(tmp_path):
-    class Keeper(embedded._Keeper):
+    class Scripted(postmaster.Postmaster):
         def spawn(self):
             return subprocess.Popen(["sh", "-c", "echo 'FATAL: no' >> log; exit 1"], cwd=self.home)
 
         def comes_up(self, server):
             return server.wait() == 0
 
-    with pytest.raises(embedded.ServerFailed, match="FATAL: no"):
-        Keeper(tmp_path, throwaway=True).start()
+    with pytest.raises(folder.ServerFailed, match="FATAL: no"):
+        Scripted(tmp_path, throwaway=True).start()
 
 
 def test_the_next_start_works_after_everything_was_killed(data_folder, holder):
@@ -167,7 +167,7 @@ def test_the_next_start_works_after_everything_was_killed(data_folder, holder):
     assert dsn
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
-    pid = postmaster(data_folder)
+    pid = server_pid(data_folder)
     os.kill(parent(pid), signal.SIGKILL)
     holder.kill()
     holder.wait()
@@ -180,11 +180,11 @@ def test_the_next_start_works_after_everything_was_killed(data_folder, holder):
         server.release()
 
 
-def test_a_server_that_outlived_its_keeper_is_taken_over(data_folder, holder):
-    pid = postmaster(data_folder)
-    keeper = parent(pid)
-    os.kill(keeper, signal.SIGKILL)
-    assert eventually(lambda: not alive(keeper))
+def test_a_server_that_outlived_its_postmaster_is_taken_over(data_folder, holder):
+    pid = server_pid(data_folder)
+    above = parent(pid)
+    os.kill(above, signal.SIGKILL)
+    assert eventually(lambda: not alive(above))
     holder.kill()
     holder.wait()
 
@@ -228,7 +228,7 @@ def test_the_socket_moves_to_a_short_folder_where_its_path_would_be_too_long(dat
 def test_a_database_of_another_version_is_refused_in_one_line(data_folder):
     embedded.hold(data_folder).release()
     (data_folder / "postgres/data/PG_VERSION").write_text("16\n")
-    with pytest.raises(embedded.VersionMismatch, match="made by PostgreSQL 16") as refused:
+    with pytest.raises(folder.VersionMismatch, match="made by PostgreSQL 16") as refused:
         embedded.hold(data_folder)
     assert "\n" not in str(refused.value)
     assert embedded.running_dsn(data_folder) is None
@@ -236,21 +236,21 @@ def test_a_database_of_another_version_is_refused_in_one_line(data_folder):
 
 def test_a_data_folder_that_is_a_file_is_refused_in_one_line(data_folder):
     data_folder.write_text("")
-    with pytest.raises(embedded.FolderUnusable, match="cannot be used") as refused:
+    with pytest.raises(folder.FolderUnusable, match="cannot be used") as refused:
         embedded.hold(data_folder)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's server runs as somebody else")
 def test_the_parents_of_roots_data_folder_stay_closed(data_folder, tmp_path_factory, monkeypatch):
-    monkeypatch.setattr(embedded, "SHARED_HOME", data_folder.parent / "shared")
+    monkeypatch.setattr(placement, "SHARED_HOME", data_folder.parent / "shared")
     (data_folder.parent / "shared").mkdir(mode=0o711)
     closed = data_folder.parent / "closed"
     closed.mkdir(mode=0o700)
     server = embedded.hold(closed / "data", throwaway=True)
     try:
         assert answer(server.dsn) == 1
-        assert (closed / "data/postgres").resolve().parent == embedded.SHARED_HOME
+        assert (closed / "data/postgres").resolve().parent == placement.SHARED_HOME
         assert closed.stat().st_mode & 0o777 == 0o700
     finally:
         server.release()
@@ -260,19 +260,19 @@ def test_the_parents_of_roots_data_folder_stay_closed(data_folder, tmp_path_fact
 def test_programs_below_a_closed_folder_are_copied_to_where_they_can_be_run(
     data_folder, monkeypatch
 ):
-    shared, installed = data_folder.parent / "shared", embedded.binaries()
+    shared, installed = data_folder.parent / "shared", placement.binaries()
     shared.mkdir(mode=0o711)
-    monkeypatch.setattr(embedded, "SHARED_HOME", shared)
-    monkeypatch.setattr(embedded, "_passable", lambda path: shared in path.parents)
-    copied = embedded.binaries()
+    monkeypatch.setattr(placement, "SHARED_HOME", shared)
+    monkeypatch.setattr(placement, "passable", lambda path: shared in path.parents)
+    copied = placement.binaries()
     assert shared in copied.parents and copied != installed
     for program in ("postgres", "initdb", "pg_isready"):
         subprocess.run([copied / program, "--version"], check=True, capture_output=True, user=65534)
-    assert embedded.binaries() == copied
+    assert placement.binaries() == copied
 
 
 def test_an_address_that_is_none_of_postgresql_is_refused():
-    with pytest.raises(embedded.EmbeddedError, match="not valid") as refusal:
+    with pytest.raises(folder.EmbeddedError, match="not valid") as refusal:
         embedded.django_database("mysql://u:hidden@localhost/x", session_settings={})
     assert "hidden" not in str(refusal.value)
 

@@ -16,7 +16,7 @@ from django.db import OperationalError
 from governance.core import audit, clock, outbox
 from governance.core.errors import InvalidArgument, NotFound
 from governance.core.models import AuditEvent, Fact
-from governance.evidence import sealing
+from governance.evidence import chain
 from governance.relay import relay
 from governance.relay.models import FactSink, StreamHold
 from governance.relay.sinks import Destination, FactRefused, Message, SinkAway
@@ -179,9 +179,9 @@ def test_a_stream_is_parked_after_bounded_tries_and_released_by_a_person(
         ("stream.released", "user:anna"),
     ]
     head = FactSink.objects.get()
-    walked = sealing.walk(
-        sealing.Head(head.audit_subject, head.audit_seq, bytes(head.audit_head)),
-        sealing._links(subject=head.audit_subject),
+    walked = chain.walk(
+        chain.Head(head.audit_subject, head.audit_seq, bytes(head.audit_head)),
+        chain.stored_links(subject=head.audit_subject),
     )
     assert list(walked) == []
 

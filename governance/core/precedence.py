@@ -1,0 +1,122 @@
+"""The order in which refusals are judged: of several that apply, the first here is answered.
+
+Source: docs/reference/contract.md, section 4.  The one exception: a call that names no session and
+needs one is refused for that after `WrongOwner` and `NotFound`, since another agent's job is a 403
+however it is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from governance.core import errors
+from governance.core.errors import DomainError
+
+
+class Stage(NamedTuple):
+    """Something that is judged, and the refusals of it, the first to be judged first."""
+
+    about: str
+    refusals: tuple[type[DomainError], ...]
+
+
+STAGES = (
+    Stage(
+        "the request",
+        (
+            errors.InvalidArgument,
+            errors.MethodNotAllowed,
+            errors.NotAcceptable,
+            errors.PayloadTooLarge,
+            errors.UnsupportedMediaType,
+            errors.ProtocolUnsupported,
+            errors.IdempotencyKeyRequired,
+            errors.IdempotencyKeyInvalid,
+        ),
+    ),
+    Stage(
+        "who calls",
+        (errors.Unauthenticated, errors.ClientCertificateMismatch, errors.PermissionDenied),
+    ),
+    Stage(
+        "its session",
+        (errors.SessionSuperseded, errors.SessionRequired, errors.SessionNotApproved),
+    ),
+    Stage("the epoch", (errors.DispatcherEpochStale,)),
+    Stage(
+        "the stored answer",
+        (
+            errors.IdempotencyKeyReused,
+            errors.IdempotencyKeyExpired,
+            errors.IdempotencyInFlight,
+        ),
+    ),
+    Stage("whose job it is", (errors.WrongOwner, errors.NotFound)),
+    Stage(
+        "the recorded outcome",
+        (
+            errors.TaskContentMismatch,
+            errors.OutcomeConflict,
+            errors.ResultDigestConflict,
+            errors.FactDigestConflict,
+            errors.ReflectionConflict,
+            errors.ArtifactExists,
+            errors.ExecutionConflict,
+            errors.RouteContentMismatch,
+            errors.BarrierConflict,
+        ),
+    ),
+    Stage("the fencing token", (errors.FencingTokenRequired, errors.StaleFencingToken)),
+    Stage(
+        "revision and generation",
+        (errors.RevisionMismatch, errors.PreconditionFailed, errors.GenerationMismatch),
+    ),
+    Stage("the job's state", (errors.OutcomeUnknown, errors.InvalidTransition)),
+    Stage("the lease", (errors.LeaseExpired, errors.LeaseHeldByAnother)),
+    Stage("the attempts left", (errors.AttemptsExhausted, errors.RetryCeilingReached)),
+    Stage(
+        "inhibit and admission",
+        (errors.MaintenanceInhibited, errors.AdmissionDraining, errors.AdmissionClosed),
+    ),
+    Stage(
+        "approval and risk",
+        (errors.SelfApproval, errors.RiskNotAllowed, errors.ApprovalRequired),
+    ),
+    Stage(
+        "permit and execution",
+        (
+            errors.PermitSpent,
+            errors.PermitRevoked,
+            errors.PermitExpired,
+            errors.ExecutionPaused,
+            errors.BindingMismatch,
+        ),
+    ),
+    Stage(
+        "model, reservation and budget",
+        (
+            errors.ModelNotAllowed,
+            errors.ModelUnpriced,
+            errors.LiveExecutionNotAuthorized,
+            errors.ModelReservationStateInvalid,
+            errors.BudgetExhausted,
+            errors.RateLimited,
+        ),
+    ),
+    Stage("the artifact", (errors.ChecksumMismatch, errors.GrantExpired)),
+    Stage(
+        "the service itself",
+        (errors.Contention, errors.Unavailable, errors.Internal),
+    ),
+)
+
+PRECEDENCE = tuple(refusal for stage in STAGES for refusal in stage.refusals)
+_RANK = {refusal: rank for rank, refusal in enumerate(PRECEDENCE)}
+
+
+def first_of(*refusals: DomainError) -> DomainError:
+    """Return the refusal that takes precedence over the others.
+
+    :raises KeyError: the class of one stands in no stage.
+    """
+    return min(refusals, key=lambda refusal: _RANK[type(refusal)])

@@ -1,0 +1,57 @@
+"""The refusals as data: which is answered of several, and which an idempotency key keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from governance.core import errors
+from governance.core.precedence import PRECEDENCE, first_of
+
+REFUSALS = [
+    found
+    for found in vars(errors).values()
+    if isinstance(found, type) and issubclass(found, errors.DomainError)
+]
+
+
+def test_every_refusal_has_one_place_in_the_order():
+    assert len(PRECEDENCE) == len(set(PRECEDENCE))
+    assert set(PRECEDENCE) == set(REFUSALS) - {errors.DomainError}
+
+
+def test_of_several_refusals_the_one_of_the_earlier_stage_is_answered():
+    token, session = errors.StaleFencingToken(), errors.SessionSuperseded()
+    state = errors.InvalidTransition()
+
+    assert first_of(state, token, session) is session
+    assert first_of(state, token) is token
+
+
+def test_within_a_stage_the_declared_order_decides():
+    unknown, state = errors.OutcomeUnknown(), errors.InvalidTransition()
+
+    assert first_of(state, unknown) is unknown
+
+
+def test_a_refusal_that_has_no_place_in_the_order_is_an_error_of_ours():
+    class Unlisted(errors.DomainError):
+        """Not in the table."""
+
+    with pytest.raises(KeyError):
+        first_of(Unlisted(), errors.NotFound())
+
+
+@pytest.mark.parametrize("refusal", PRECEDENCE, ids=lambda refusal: refusal.__name__)
+def test_codes_effects_and_rules_are_those_that_are_published(refusal):
+    assert refusal.effect in errors.EFFECTS
+    assert refusal.retry in errors.RETRY_RULES
+    assert 400 <= refusal.status <= 599
+    assert (refusal.__doc__ or "").strip().endswith(".")
+
+
+def test_a_key_keeps_what_repeating_can_never_change_and_no_fault_of_shape():
+    stored = {refusal.__name__ for refusal in PRECEDENCE if refusal().stored}
+
+    assert {"WrongOwner", "NotFound", "TaskContentMismatch", "BindingMismatch"} <= stored
+    assert not stored & {"InvalidArgument", "PayloadTooLarge", "IdempotencyKeyReused"}
+    assert not stored & {"Contention", "StaleFencingToken", "BudgetExhausted", "Unauthenticated"}
