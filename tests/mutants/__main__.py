@@ -24,7 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SECONDS_MAX = 600
 #: Exit codes of pytest.
 PASSED, FAILED = 0, 1
-NOTICED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+#: A test, and not a captured line of a log.
+NOTICED = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 
 
 def main(names: list[str]) -> int:

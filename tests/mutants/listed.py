@@ -88,8 +88,10 @@ MUTANTS = (
     Mutant(
         "order of gate and stored answer",
         ENTRY,
-        "        raise fault\n    if key is not None:\n        key.judge(taken, found)\n",
-        "        if key is not None:\n            key.judge(taken, found)\n        raise fault\n",
+        "    if (fault := admission_fault(row)) is not None:\n        raise fault\n"
+        "    if key is not None:\n        key.judge(taken, found)\n",
+        "    if key is not None:\n        key.judge(taken, found)\n"
+        "    if (fault := admission_fault(row)) is not None:\n        raise fault\n",
         ("tests/agents/test_check_order.py",),
     ),
     # --- the lease
