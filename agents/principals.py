@@ -60,7 +60,7 @@ class Principal:
 
     @property
     def text(self) -> str:
-        """The principal as the audit trail and the idempotency records name it."""
+        """Return the principal as the audit trail and the idempotency records name it."""
         return f"{self.kind}:{self.name}"
 
     def __str__(self) -> str:

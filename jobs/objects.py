@@ -175,15 +175,15 @@ class FolderStore:
         :raises PayloadTooLarge: there is more than the grant allows; nothing is kept.
         :raises ChecksumMismatch: size or checksum are others; nothing is kept.
         """
-        said = self._opened(signed)
-        path = self._path(said["key"])
+        grant = self._opened(signed)
+        path = self._path(grant["key"])
         if path.exists():
             return False
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = path.with_name(f".{secrets.token_hex(8)}")
         try:
-            size, sha256 = _written(draft, body, said["size"])
-            if (size, sha256) != (said["size"], said["sha256"]):
+            size, sha256 = _written(draft, body, grant["size"])
+            if (size, sha256) != (grant["size"], grant["sha256"]):
                 raise ChecksumMismatch()
             os.link(draft, path)
             _name_durably(path.parent, self.folder)

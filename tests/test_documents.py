@@ -19,7 +19,6 @@ from jobs import bootstrap
 from jobs.models import Attempt, Execution, Job, Permit
 from jobs.operations.shapes import ControlIn
 from tests.house import PACKAGES, ROOT
-from tests.house.checkout import TO_BE_MENDED
 
 CONTRACT = (ROOT / "docs/reference/contract.md").read_text(encoding="utf-8")
 GLOSSARY = (ROOT / "docs/explanation/glossary.md").read_text(encoding="utf-8")
@@ -64,9 +63,8 @@ def test_the_contract_names_only_moves_that_there_are(state: str) -> None:
 
 def test_the_contract_tells_the_codes_with_their_statuses() -> None:
     rows = dict(re.findall(r"^\| `([A-Z_]+)` \| (\d+)", section(2), re.MULTILINE))
-    raised = [r for r in PRECEDENCE if r.__name__ not in TO_BE_MENDED["every_refusal_is_raised"]]
-    assert rows.keys() == {refusal.code for refusal in raised}
-    assert set(rows.items()) <= {(refusal.code, str(refusal.status)) for refusal in raised}
+    assert rows.keys() == {refusal.code for refusal in PRECEDENCE}
+    assert set(rows.items()) <= {(refusal.code, str(refusal.status)) for refusal in PRECEDENCE}
 
 
 def test_every_reason_that_the_contract_names_exists() -> None:

@@ -188,16 +188,16 @@ def _issue(
     return Issued(credential, token.text)
 
 
-def _scopes(head: Agent | Submitter, asked: Collection[str] | None) -> list[str]:
+def _scopes(head: Agent | Submitter, requested: Collection[str] | None) -> list[str]:
     allowed = AGENT_SCOPES if isinstance(head, Agent) else SUBMITTER_SCOPES
-    if asked is None:
+    if requested is None:
         return sorted(AGENT_SCOPES if isinstance(head, Agent) else SUBMITTER_DEFAULT)
-    if not asked or not set(asked) <= allowed:
+    if not requested or not set(requested) <= allowed:
         raise InvalidArgument(
             f"{head.principal} can have the scopes {', '.join(sorted(allowed))}.",
             errors=[FieldFault("/scopes", "not all of them can be given")],
         )
-    return sorted(set(asked))
+    return sorted(set(requested))
 
 
 def _locked(*, agent: str = "", submitter: str = "") -> Agent | Submitter:

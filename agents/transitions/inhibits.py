@@ -52,7 +52,7 @@ def inhibit(
         actor=actor,
         at=now,
         reason=reason,
-        after=_told(row),
+        after=_audited(row),
     )
     return row
 
@@ -84,12 +84,12 @@ def lift(*, inhibit_id: int, actor: str, reason: str) -> MaintenanceInhibit:
         actor=actor,
         at=row.lifted_at,
         reason=reason,
-        before=_told(row),
+        before=_audited(row),
     )
     return row
 
 
-def _told(row: MaintenanceInhibit) -> dict[str, object]:
+def _audited(row: MaintenanceInhibit) -> dict[str, object]:
     return {
         "inhibit_id": row.pk,
         "owner": row.owner,

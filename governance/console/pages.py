@@ -37,7 +37,7 @@ class PlainPage(OperatorAdmin):
             "opts": self.opts,
             "row": row,
             "decisions": self.decisions(request, row),
-            "pairs": [(self._named(name), self._said(row, name)) for name in self.page_fields],
+            "pairs": [(self._named(name), self._shown(row, name)) for name in self.page_fields],
             **self.page_context(request, row),
         }
         return TemplateResponse(request, self.page_template, context)
@@ -50,7 +50,7 @@ class PlainPage(OperatorAdmin):
         own = getattr(self, name, None)
         return str(getattr(own, "short_description", name.replace("_", " ").strip()))
 
-    def _said(self, row: Any, name: str) -> Any:
+    def _shown(self, row: Any, name: str) -> Any:
         own = getattr(self, name, None)
         value = own(row) if callable(own) else getattr(row, name)
         if hasattr(value, "strftime"):

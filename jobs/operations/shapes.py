@@ -271,8 +271,8 @@ class ControlIn(Shape):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         """Return the members of every action, and what any of the verbs asks for."""
-        asked = (field for verb in CONTROLS.values() for field in verb.fields)
-        return super().get_fields() | {field.name: member_of(field) for field in asked}
+        fields = (field for verb in CONTROLS.values() for field in verb.fields)
+        return super().get_fields() | {field.name: member_of(field) for field in fields}
 
     def validate(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the request with what its verb asks for as `values`."""

@@ -33,44 +33,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
 }
 
 
-#: Rule -> paths, or names, that break it still.
-TO_BE_MENDED: dict[str, frozenset[str]] = {
-    "no_file_is_too_long": frozenset(
-        {
-            "jobs/web/views.py",
-        }
-    ),
-    "docstrings_open_with_a_verb": frozenset(
-        {
-            "agents/principals.py",
-            "agents/web/views.py",
-            "governance/core/idempotency.py",
-            "governance/web/api.py",
-        }
-    ),
-    "names_are_nouns_of_the_field": frozenset(
-        {
-            "agents/barrier.py",
-            "agents/transitions/credentials.py",
-            "agents/transitions/inhibits.py",
-            "agents/web/views.py",
-            "governance/console/pages.py",
-            "governance/web/api.py",
-            "governance/web/client_certificates.py",
-            "governance/web/middleware.py",
-            "governance/web/public.py",
-            "governance/web/unread_bodies.py",
-            "jobs/objects.py",
-            "jobs/operations/shapes.py",
-            "jobs/transitions/leases.py",
-            "jobs/web/fact_views.py",
-            "jobs/web/views.py",
-        }
-    ),
-    "every_refusal_is_raised": frozenset(),
-}
-
-
 class NothingToCheck(AssertionError):
     """A rule has found nothing that it could look at."""
 
@@ -167,7 +129,7 @@ def parsed(source: str) -> ast.Module:
 
 def subject_to(rule: str, modules: Iterable[Module]) -> list[Module]:
     """Return the modules that the rule is held against."""
-    free = EXCEPTIONS.get(rule, {}).keys() | TO_BE_MENDED.get(rule, frozenset())
+    free = EXCEPTIONS.get(rule, {}).keys()
     return [module for module in modules if module.path not in free]
 
 

@@ -7,7 +7,6 @@ import re
 from functools import cache
 
 from tests.house.checkout import (
-    TO_BE_MENDED,
     Checkout,
     NothingToCheck,
     calls,
@@ -73,7 +72,7 @@ def every_refusal_is_raised(checkout: Checkout) -> list[str]:
         if module.path not in tables
         for name in made_in(module.source)
     }
-    return sorted(refusals(checkout) - made - TO_BE_MENDED["every_refusal_is_raised"])
+    return sorted(refusals(checkout) - made)
 
 
 def every_refusal_is_documented(checkout: Checkout) -> list[str]:
