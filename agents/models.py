@@ -30,6 +30,8 @@ class RiskTier(models.TextChoices):
 
 
 RISK_TIERS = tuple(RiskTier.values)
+#: The place of a risk tier among all, in SQL, of the expression in the braces.
+RISK_RANK = f"array_position(ARRAY{list(RISK_TIERS)}, {{}}::text)"
 
 
 class Fleet(ChainHead):

@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
+from agents.models import RISK_RANK, RISK_TIERS
 from governance.core import sql
 from jobs.models import WAITING_STATES, Execution, Job, Reconciliation
 
@@ -52,12 +53,27 @@ SELECT a.id, a.name, q.depth, q.tiers, o.oldest_at, l.leases, l.expired, clock_t
  WHERE a.enabled ORDER BY a.name
 """
 
+# Locks: none. Index: job_risk_idx, at most `limit` entries of each agent and tier.
+ABOVE_RISK = f"""
+SELECT j.id FROM agents_agent a
+ CROSS JOIN unnest(ARRAY{list(RISK_TIERS)}) AS t (tier)
+ CROSS JOIN LATERAL (
+       SELECT j.id, j.state_since FROM jobs_job j
+        WHERE j.agent_id = a.id AND j.risk_tier = t.tier AND j.state = 'queued'
+          AND j.risk_tier <> 'low'
+        ORDER BY j.state_since LIMIT %(limit)s) AS j
+ WHERE {RISK_RANK.format("t.tier")} > {RISK_RANK.format("a.max_risk_tier")}
+ ORDER BY j.state_since, j.id LIMIT %(limit)s
+"""
+
 # Locks: none. Index: job_by_state_idx, at most `limit` entries of each state.
-COUNT_WAITING = """
+COUNT_WAITING = f"""
 SELECT s.state, w.waiting FROM unnest(%(states)s::text[]) AS s (state)
  CROSS JOIN LATERAL (
        SELECT count(*)::int AS waiting FROM (
            SELECT 1 FROM jobs_job j WHERE j.state = s.state LIMIT %(limit)s) AS capped) AS w
+UNION ALL
+SELECT 'above_risk', (SELECT count(*)::int FROM ({ABOVE_RISK}) AS above)
 UNION ALL
 SELECT 'unswept', (SELECT count(*)::int FROM jsonb_object_keys(p.details -> 'failures'))
        + coalesce(jsonb_array_length(p.details -> 'chores'), 0)
@@ -104,6 +120,15 @@ def waiting(state: str) -> QuerySet[Job]:
     return Job.objects.filter(state=state).order_by("state_since")
 
 
+def jobs_above_risk(limit: int) -> QuerySet[Job]:
+    """Return the queued jobs whose risk tier is above their agent's highest, oldest first.
+
+    Nobody can claim them: the agent's tier was lowered after they had come in.
+    """
+    [rows] = sql.pipeline(sql.Statement(ABOVE_RISK, {"limit": limit}))
+    return Job.objects.filter(pk__in=[row["id"] for row in rows]).order_by("state_since", "pk")
+
+
 def unresolved() -> QuerySet[Execution]:
     """Return the executions whose outcome a person has to find out, oldest first.
 
@@ -121,7 +146,8 @@ def unresolved() -> QuerySet[Execution]:
 def count_waiting(*, up_to: int) -> dict[str, int]:
     """Count the jobs that wait in each state that waits for a person, no further than `up_to`.
 
-    `unswept` is what the sweeper failed at in its last round; absent before its first.
+    `above_risk` counts what `jobs_above_risk` returns. `unswept` is what the sweeper failed at in
+    its last round; absent before its first.
     """
     [rows] = sql.pipeline(
         sql.Statement(

@@ -8,10 +8,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
 from agents.entry import Entry
-from agents.models import Fleet, Session
+from agents.models import Agent, Fleet, Session
 from agents.principals import Principal
 from governance.core import clock
 from jobs import transitions
@@ -204,3 +205,9 @@ def trips(queries: CaptureQueriesContext) -> int:
     at its beginning (BEGIN travels with the first statement) and one at its end.
     """
     return len([q for q in queries.captured_queries if "SAVEPOINT" not in q["sql"]]) + 1
+
+
+def close(agent: str) -> None:
+    """Close the agent's admission, by row."""
+    generation = F("admission_generation") + 1
+    Agent.objects.filter(name=agent).update(admission="closed", admission_generation=generation)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
+from typing import Any
 
-from django.db.models import OuterRef, Subquery
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject, Now
 from django.urls import reverse
 
@@ -20,12 +21,19 @@ from governance.console.wording import stamp
 from governance.relay.models import Pulse
 from jobs.console.job_page import beside_the_state
 from jobs.models import Approval, Escalation, Job
-from jobs.waiting import SWEEPER, count_waiting, unresolved, waiting
+from jobs.waiting import (
+    SWEEPER,
+    count_waiting,
+    jobs_above_risk,
+    unresolved,
+    waiting,
+)
 
 State = Job.State
 SHOWN = (
     "task_id", "state", "state_since", "risk_tier", "attempt", "max_attempts", "submitted_by",
-    "asked_again_by", "paused", "hold_until", "task__title", "agent__name", "job_type__name",
+    "asked_again_by", "paused", "hold_until", "task__title", "agent__name",
+    "agent__max_risk_tier", "job_type__name",
 )  # fmt: skip
 
 
@@ -45,24 +53,12 @@ def _kind(*, name: str, title: str, position: int, empty: str, permission: str) 
     state = KINDS[name]
 
     def rows(limit: int) -> Iterator[Waiting]:
-        jobs = waiting(state).select_related("task", "agent", "job_type").annotate(as_of=Now())
+        jobs = waiting(state)
         if state == State.HELD:
             jobs = jobs.annotate(last_approval=LAST_APPROVAL)
-        found = list(jobs.only(*SHOWN)[:limit])
+        found = _read(jobs, limit)
         reasons = _reasons(found) if state == State.ESCALATED else {}
-        for job in found:
-            yield Waiting(
-                title=f"{job.task_id}: {job.task.title}",
-                note=reasons.get(job.pk) or _note(job),
-                url=reverse("admin:jobs_job_change", args=(job.pk,)),
-                since=job.state_since,
-                marks=(
-                    job.risk_tier,
-                    job.agent.name,
-                    job.job_type.name,
-                    *beside_the_state(job, at=job.as_of),
-                ),
-            )
+        yield from _shown(found, lambda job: reasons.get(job.pk) or _note(job))
 
     return InboxKind(
         name=name,
@@ -72,6 +68,28 @@ def _kind(*, name: str, title: str, position: int, empty: str, permission: str) 
         rows=rows,
         empty=empty,
     )
+
+
+def _read(jobs: QuerySet[Job], limit: int) -> list[Any]:
+    """Return the first of the jobs, with what a row of the inbox shows and the time `as_of`."""
+    beside = jobs.select_related("task", "agent", "job_type").annotate(as_of=Now())
+    return list(beside.only(*SHOWN)[:limit])
+
+
+def _shown(jobs: Sequence[Any], note: Callable[[Any], str]) -> Iterator[Waiting]:
+    for job in jobs:
+        yield Waiting(
+            title=f"{job.task_id}: {job.task.title}",
+            note=note(job),
+            url=reverse("admin:jobs_job_change", args=(job.pk,)),
+            since=job.state_since,
+            marks=(
+                job.risk_tier,
+                job.agent.name,
+                job.job_type.name,
+                *beside_the_state(job, at=job.as_of),
+            ),
+        )
 
 
 def _note(job: Job) -> str:
@@ -102,8 +120,16 @@ def count() -> dict[str, int]:
     """Return how many jobs wait, by the kind of the inbox."""
     states = count_waiting(up_to=INBOX_COUNT_MAX + 1)
     counts = {name: states[state] for name, state in KINDS.items()}
-    counts["unswept"] = states.get("unswept", 0)
+    counts |= {"above-risk": states["above_risk"], "unswept": states.get("unswept", 0)}
     return counts | {"in-doubt": unresolved().values("pk")[: INBOX_COUNT_MAX + 1].count()}
+
+
+def above_risk(limit: int) -> Iterator[Waiting]:
+    """Yield the jobs that no worker may claim, for their agent is allowed less risk by now."""
+    yield from _shown(
+        _read(jobs_above_risk(limit), limit),
+        lambda job: f"{job.agent.name} is allowed {job.agent.max_risk_tier} at most",
+    )
 
 
 def in_doubt(limit: int) -> Iterator[Waiting]:
@@ -187,6 +213,14 @@ for kind in (
         position=50,
         permission="jobs.view_job",
         empty="No job waits for attempts.",
+    ),
+    InboxKind(
+        name="above-risk",
+        title="Above their agent's highest risk",
+        permission="jobs.view_job",
+        position=60,
+        rows=above_risk,
+        empty="No job waits for an agent that is allowed more risk.",
     ),
     InboxKind(
         name="unswept",

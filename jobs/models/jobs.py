@@ -216,6 +216,12 @@ class Job(ChainHead):
             ),
             # Few jobs are of high risk; among many others their list must not look for them.
             models.Index(fields=["-id"], name="job_high_risk_idx", condition=Q(risk_tier="high")),
+            # What nobody claims once its agent's highest tier is lowered; `low` is always allowed.
+            models.Index(
+                fields=["agent", "risk_tier", "state_since"],
+                name="job_risk_idx",
+                condition=Q(state="queued") & ~Q(risk_tier="low"),
+            ),
             models.Index(fields=["agent", "-id"], name="job_by_agent_idx"),
             models.Index(fields=["submitted_by", "-id"], name="job_by_submitter_idx"),
             models.Index(

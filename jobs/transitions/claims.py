@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from agents.entry import Caller, Entry, enter
-from agents.models import RISK_TIERS, RiskTier
+from agents.models import RISK_RANK, RiskTier
 from governance.core import sql
 from governance.core.clock import READ_CLOCK, instant
 from governance.core.errors import (
@@ -43,9 +43,6 @@ LEASE_SECONDS_MIN = 60
 LEASE_SECONDS_MAX = 3600
 CLAIM_LIMIT_MAX = 100
 
-#: The place of a risk tier among all, in SQL.
-RANK = f"array_position(ARRAY{list(RISK_TIERS)}, {{}}::text)"
-
 # Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
 # job_claim_idx once per priority, from the highest, and stops at the limit; only what was picked is
 # sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
@@ -62,7 +59,7 @@ CLAIMABLE = (
             AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
             AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
                  OR c.expires_if_not_started_at > statement_timestamp())
-            AND {RANK.format("c.risk_tier")} <= (SELECT {RANK.format("a.max_risk_tier")}
+            AND {RISK_RANK.format("c.risk_tier")} <= (SELECT {RISK_RANK.format("a.max_risk_tier")}
                   FROM agents_agent a WHERE a.id = %(agent_id)s)
             AND (%(types)s::text[] IS NULL
                  OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
 from agents.models import Agent, MaintenanceInhibit, Session
 from agents.principals import Principal, identify
-from agents.transitions.principals import Settings, configure_agent
 from governance.core import clock
 from governance.core.errors import (
     AdmissionClosed,
@@ -28,7 +26,6 @@ from governance.core.errors import (
     NotFound,
     OutcomeUnknown,
     PermissionDenied,
-    RiskNotAllowed,
     SessionNotApproved,
     SessionRequired,
     SessionSuperseded,
@@ -38,25 +35,11 @@ from jobs import transitions
 from jobs.models import Approval, Attempt, Job, Lease
 from jobs.operations import answers
 from jobs.transitions.claims import CLAIMABLE, Rework
+from tests import plans
 from tests.evidence import actions, facts, refused, untouched
-from tests.work import ANNA, Running, make_available, pass_time, trips
+from tests.work import ANNA, Running, close, make_available, pass_time, trips
 
 ROUND_TRIPS_MAX = 4
-
-
-def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a node of a plan with all below it."""
-    return [plan, *(node for part in plan.get("Plans", []) for node in nodes(part))]
-
-
-def close(agent: str) -> None:
-    generation = F("admission_generation") + 1
-    Agent.objects.filter(name=agent).update(admission="closed", admission_generation=generation)
-
-
-def allow(agent: Principal, tier: str) -> None:
-    """Set the highest risk tier of the agent."""
-    configure_agent(name=agent.name, settings=Settings(max_risk_tier=tier), **ANNA)
 
 
 class TestAClaim:
@@ -564,63 +547,11 @@ class TestClaimNext:
             cursor.execute(f"EXPLAIN (FORMAT JSON) {CLAIMABLE}", params)
             [plan] = cursor.fetchone()[0]
 
-        picked = next(node for node in nodes(plan["Plan"]) if node.get("Subplan Name"))
-        walked = {node.get("Index Name") for node in nodes(picked)}
+        picked = next(node for node in plans.nodes(plan["Plan"]) if node.get("Subplan Name"))
+        walked = {node.get("Index Name") for node in plans.nodes(picked)}
         assert picked["Subplan Name"] == "CTE picked"
         assert "job_claim_idx" in walked
-        assert not [node for node in nodes(picked) if "Sort" in node["Node Type"]]
-
-
-class TestARiskAboveTheAgentsHighest:
-    """Intake takes no such task: the agent's tier was lowered after the job had come in."""
-
-    @pytest.fixture
-    def risky(self, agent_zero: Principal, high_risk: Any) -> Job:
-        job: Job = high_risk()
-        transitions.approve(task_id=job.task_id, **ANNA)
-        job.refresh_from_db()
-        allow(agent_zero, "medium")
-        return job
-
-    @pytest.fixture
-    def zero(self, agent_zero: Principal) -> Entry:
-        return Entry(agent_zero, "zero-1")
-
-    def test_is_refused(self, risky: Job, zero: Entry) -> None:
-        with refused(RiskNotAllowed, risky) as refusal:
-            transitions.claim(entry=zero, task_id=risky.task_id, owner="agent_zero")
-
-        assert refusal.value.current == {"risk_tier": "high", "max_risk_tier": "medium"}
-        assert (refusal.value.status, refusal.value.retry) == (403, "stop")
-
-    def test_is_passed_over_and_what_is_allowed_is_claimed(
-        self, risky: Job, zero: Entry, make_job: Any
-    ) -> None:
-        medium = make_job(task_type="implementation", risk_tier="medium")
-        low = make_job(task_type="implementation", risk_tier="low")
-
-        with untouched(risky):
-            taken = transitions.claim_next(entry=zero, limit=10)
-
-        assert {outcome.job.task_id for outcome in taken} == {medium.task_id, low.task_id}
-
-    def test_is_claimed_once_it_is_allowed_again(self, risky: Job, zero: Entry) -> None:
-        allow(zero.principal, "high")
-
-        [taken] = transitions.claim_next(entry=zero, limit=1)
-
-        assert taken.job.task_id == risky.task_id
-
-    def test_is_judged_after_admission_and_before_the_approval(
-        self, risky: Job, zero: Entry
-    ) -> None:
-        pass_time(risky, "approval_valid_until")
-        with refused(RiskNotAllowed, risky):
-            transitions.claim(entry=zero, task_id=risky.task_id, owner="agent_zero")
-
-        close("agent_zero")
-        with refused(AdmissionClosed, risky):
-            transitions.claim(entry=zero, task_id=risky.task_id, owner="agent_zero")
+        assert not [node for node in plans.nodes(picked) if "Sort" in node["Node Type"]]
 
 
 class TestAnApproval:

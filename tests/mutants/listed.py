@@ -206,14 +206,14 @@ MUTANTS = (
         CLAIMS,
         "if not RiskTier(caller.max_risk_tier).allows(tier):",
         "if False:",
-        ("tests/jobs/test_claims.py", "tests/races/test_admission.py"),
+        ("tests/jobs/test_risk.py", "tests/races/test_admission.py"),
     ),
     Mutant(
         "highest risk in a claim of the next",
         CLAIMS,
-        '<= (SELECT {RANK.format("a.max_risk_tier")}\n',
-        '<= (SELECT 3 + 0 * {RANK.format("a.max_risk_tier")}\n',
-        ("tests/jobs/test_claims.py",),
+        '<= (SELECT {RISK_RANK.format("a.max_risk_tier")}\n',
+        '<= (SELECT 3 + 0 * {RISK_RANK.format("a.max_risk_tier")}\n',
+        ("tests/jobs/test_risk.py",),
     ),
     Mutant(
         "end of the approval",
