@@ -26,7 +26,7 @@ from uuid_utils.compat import uuid7
 
 from governance.core import idempotency, schema
 from governance.core.models import Fact
-from governance.local import embedded
+from governance.local import placement
 from governance.management.commands.make_trigger_migration import difference
 from governance.money.models import Reservation
 from governance.relay.relay import Relay
@@ -85,7 +85,7 @@ def upgraded(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Itera
 
 def load(address: str) -> None:
     """Restore the dump into an empty database."""
-    psql = [str(embedded.binaries() / "psql"), "-q", "-v", "ON_ERROR_STOP=1", "-d", address]
+    psql = [str(placement.binaries() / "psql"), "-q", "-v", "ON_ERROR_STOP=1", "-d", address]
     dump = str(FIRST / "installation.sql")
     done = subprocess.run([*psql, "-f", dump], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
