@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -70,6 +71,19 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert names == {f"fencepost_worker/{p.relative_to(PACKAGE).as_posix()}" for p in sources}
     assert {"fencepost_worker/py.typed", "fencepost_worker/adapters/launcher.py"} < names
     assert wheel.stat().st_size < MAX_WHEEL_BYTES
+
+
+def test_the_wheel_bears_the_version_and_the_license_of_the_project(wheel):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    with zipfile.ZipFile(wheel) as archive:
+        info = f"fencepost_worker-{project['version']}.dist-info"
+        metadata = archive.read(f"{info}/METADATA").decode()
+        license = archive.read(f"{info}/licenses/LICENSE")
+
+    assert f"\nVersion: {project['version']}\n" in metadata
+    assert f"\nLicense-Expression: {project['license']}\n" in metadata
+    assert license == (ROOT / "LICENSE").read_bytes()
 
 
 def test_the_same_source_makes_the_same_bytes(wheel, tmp_path):
