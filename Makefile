@@ -22,7 +22,7 @@ INSTALL_WORKER = if uv --version >/dev/null 2>&1; then \
 	--no-build-isolation -e $(WORKER); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-recovery test races simulate mutants lint types docs wheels bench bench-barrier bench-claims bench-console release clean
+.PHONY: help setup run demo demo-recovery test races simulate mutants lint types sizes docs wheels bench bench-barrier bench-claims bench-console release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ lint: $(VENV)/.installed-dev ## style, format, import directions, spelling
 
 types: $(VENV)/.installed-dev ## check the types
 	@$(BIN)/mypy
+
+sizes: $(VENV)/.installed-dev ## count the lines of product and tests
+	@$(BIN)/python -m tests.house.sizes
 
 docs: $(VENV)/.installed ## write the generated reference anew
 	@$(BIN)/python manage.py write_reference

@@ -14,6 +14,7 @@ import pytest
 from governance.core import permissions, verbs
 from tests import house
 from tests.house import Checkout
+from tests.house.sizes import sizes
 
 CORE_VIOLATIONS = {
     "sleeps": (house.no_sleep_in_the_core, "import time\n\n\ndef _():\n    time.sleep(1)"),
@@ -295,3 +296,27 @@ def test_a_documented_refusal_that_does_not_exist_is_noticed(copy: Path) -> None
 def test_every_module_that_a_rule_reads_is_python(copy: Path) -> None:
     for module in Checkout(copy).modules():
         assert isinstance(module.tree, ast.Module)
+
+
+def test_sizes_count_product_and_tests_apart_and_no_records_of_schemas(tmp_path: Path) -> None:
+    for path, lines in {
+        "governance/core/clock.py": 30,
+        "jobs/transitions/claims.py": 601,
+        "jobs/migrations/0001_jobs.py": 400,
+        "agents/worker/src/fencepost_worker/loop.py": 10,
+        "tests/migrations/test_upgrade.py": 641,
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text("\n" * lines)
+
+    assert sizes(tmp_path) == {
+        "files": 3,
+        "lines": 641,
+        "lines without the worker": 631,
+        "lines of core, transitions and executions": 631,
+        "median file": 30,
+        "files above 600 lines": 1,
+        "lines of tests": 641,
+        "files of tests above 600 lines": 1,
+        "tests per line": 1.0,
+    }
