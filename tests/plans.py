@@ -31,9 +31,9 @@ def sent() -> Iterator[list[Sent]]:
     def through_pipeline(*statements: sql.Statement) -> Any:
         for statement in statements:
             note(statement.sql, statement.params or None)
-        return together(*statements)
+        return pipeline(*statements)
 
-    together = sql.pipeline
+    pipeline = sql.pipeline
     with (
         patch.object(sql, "pipeline", through_pipeline),
         connection.execute_wrapper(through_django),
