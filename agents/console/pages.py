@@ -72,9 +72,7 @@ class AgentAdmin(PlainPage):
 
     @admin.display(description="admission")
     def admission_mark(self, agent: Agent) -> SafeString:
-        return format_html(
-            '<span class="mark state-{}">{}</span>', agent.admission, agent.admission
-        )
+        return wording.mark(agent.admission)
 
     @admin.display(description="last heard of")
     def heard(self, agent: Agent) -> Any:
@@ -107,9 +105,7 @@ def freshness_words(watch: guard.Watch) -> SafeString:
     else:
         over = watch.age_seconds - watch.stale_seconds
         words = f"{wording.duration(watch.age_seconds)} ago, stale for {wording.duration(over)}"
-    return format_html(
-        '<span class="mark state-{}">{}</span> {}', watch.freshness, watch.freshness, words
-    )
+    return format_html("{} {}", wording.mark(watch.freshness), words)
 
 
 @admin.register(Fleet)
@@ -165,7 +161,7 @@ class SessionAdmin(PlainPage):
 
     @admin.display(description="state")
     def state_mark(self, session: Session) -> SafeString:
-        return format_html('<span class="mark state-{}">{}</span>', session.state, session.state)
+        return wording.mark(session.state)
 
     @admin.display(description="last heard of (UTC)")
     def heard(self, session: Session) -> str:

@@ -22,7 +22,7 @@ from governance.console.drawing import gauge
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.registry import Section, add_section
-from governance.console.wording import usd
+from governance.console.wording import mark, usd
 from governance.money import ledger
 from governance.money.ledger import BudgetBar
 from governance.money.models import (
@@ -288,7 +288,7 @@ class ReservationAdmin(OfJob):
 
     @admin.display(description="state")
     def state_mark(self, row: Reservation) -> SafeString:
-        return format_html('<span class="mark state-{}">{}</span>', row.state, row.state)
+        return mark(row.state)
 
     @admin.display(description="held, USD")
     def amount_usd(self, row: Reservation) -> str:

@@ -48,6 +48,11 @@ def as_words(word: str) -> str:
     return word.replace("_", " ")
 
 
+def mark(state: str) -> SafeString:
+    """Return a state as a badge; its colour only repeats the word."""
+    return format_html('<span class="mark state-{}">{}</span>', state, as_words(state))
+
+
 def clause(sentence: str) -> str:
     """Return a sentence as a part of another one: `the job is stopped`."""
     return f"{sentence[:1].lower()}{sentence[1:].removesuffix('.')}"

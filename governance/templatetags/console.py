@@ -14,6 +14,7 @@ from governance.console import drawing, wording
 register = template.Library()
 
 register.filter("duration", wording.duration)
+register.filter("mark", wording.mark)
 register.filter("stamp", wording.stamp)
 register.filter("grouped", wording.number)
 register.filter("pretty", wording.pretty)
@@ -33,12 +34,6 @@ def instant(at: datetime | None) -> SafeString | str:
     if not at:
         return "-"
     return format_html('<time datetime="{}">{}</time>', at.isoformat(), wording.stamp(at))
-
-
-@register.filter
-def mark(state: str) -> SafeString:
-    """`{{ job.state|mark }}`: a state as a badge; its colour only repeats the word."""
-    return format_html('<span class="mark state-{}">{}</span>', state, wording.as_words(state))
 
 
 @register.simple_tag

@@ -218,7 +218,7 @@ for kind in (
         name="above-risk",
         title="Above their agent's highest risk",
         permission="jobs.view_job",
-        position=60,
+        position=55,
         rows=above_risk,
         empty="No job waits for an agent that is allowed more risk.",
     ),

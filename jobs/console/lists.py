@@ -27,7 +27,6 @@ from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.payloads import shown
 from governance.console.registry import now_of
-from governance.console.wording import as_words
 from governance.core import permissions
 from governance.core.errors import SelfApproval
 from governance.core.permissions import APPROVER, OPERATOR, Permission
@@ -143,9 +142,8 @@ class JobAdmin(OperatorAdmin):
     def state_mark(self, job: Job) -> SafeString:
         beside = [(word,) for word in job_page.beside_the_state(job, at=self.now)]
         return format_html(
-            '<span class="mark state-{}">{}</span>{}',
-            job.state,
-            as_words(job.state),
+            "{}{}",
+            wording.mark(job.state),
             format_html_join("", ' <span class="mark">{}</span>', beside),
         )
 
@@ -383,7 +381,7 @@ class ExecutionAdmin(OfJobs):
 
     @admin.display(description="state")
     def state_mark(self, row: Execution) -> SafeString:
-        return format_html('<span class="mark state-{}">{}</span>', row.state, row.state)
+        return wording.mark(row.state)
 
     def page_context(self, request: HttpRequest, row: Execution) -> dict[str, Any]:
         allowed = request.user.has_perm(VIEW_PAYLOADS.name)
