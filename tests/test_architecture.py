@@ -231,6 +231,7 @@ def test_a_verb_without_a_permission_is_noticed(checkout: Checkout, violation: s
         (house.docstrings_open_with_a_verb, 'def _():\n    """What it does."""'),
         (house.docstrings_open_with_a_verb, 'def _():\n    """Whether it does."""'),
         (house.docstrings_open_with_a_verb, 'def _():\n    """:raises NotFound: it is gone."""'),
+        (house.docstrings_open_with_a_verb, 'def _():\n    """`{% it %}`: something."""'),
         (house.names_are_nouns_of_the_field, "def _(asked):\n    return asked"),
         (house.names_are_nouns_of_the_field, "told = 1"),
         (house.cited_sections_exist, '"""As the contract, section 99, says."""'),

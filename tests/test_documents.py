@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from agents.models import Scope
+from fencepost_worker.envelopes import PAYLOAD_MEMBERS
 from governance.core.precedence import PRECEDENCE
 from governance.evidence.envelopes import EXECUTION_FIELDS
 from governance.money.models import Reservation
@@ -92,6 +93,8 @@ def test_the_contract_tells_the_scopes() -> None:
 def test_the_contract_tells_what_an_envelope_states() -> None:
     [listed] = re.findall(r"Envelope payload, exactly: `([\w\s,]+)`", section(5))
     assert {name.strip() for name in listed.split(",")} == EXECUTION_FIELDS
+    # The worker is a distribution of its own, and states for itself what it verifies.
+    assert PAYLOAD_MEMBERS == EXECUTION_FIELDS
 
 
 def test_the_contract_tells_states_of_permits_executions_and_reservations() -> None:

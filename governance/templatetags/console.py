@@ -24,13 +24,13 @@ register.filter("as_words", wording.as_words)
 
 @register.filter
 def ago(at: datetime | None, now: datetime) -> SafeString | str:
-    """`{{ at|ago:as_of }}`: the distance between two instants, for the eye."""
+    """Return the distance between two instants, for the eye: `{{ at|ago:as_of }}`."""
     return wording.ago(at, now)
 
 
 @register.filter
 def instant(at: datetime | None) -> SafeString | str:
-    """`{{ at|instant }}`: an instant in UTC with seconds."""
+    """Return an instant in UTC with seconds: `{{ at|instant }}`."""
     if not at:
         return "-"
     return format_html('<time datetime="{}">{}</time>', at.isoformat(), wording.stamp(at))
@@ -38,11 +38,11 @@ def instant(at: datetime | None) -> SafeString | str:
 
 @register.simple_tag
 def progress(share: float, tone: str = "good", label: str = "") -> SafeString:
-    """`{% progress share %}`: a bar that is filled up to `share` in [0, 1]."""
+    """Draw a bar that is filled up to `share` in [0, 1]: `{% progress share %}`."""
     return drawing.gauge([(tone, share)], label=label or f"{share:.0%}")
 
 
 @register.simple_tag
 def issuer_name() -> str:
-    """`{% issuer_name %}`: what the issuer is called where people sign in."""
+    """Return what the issuer is called where people sign in: `{% issuer_name %}`."""
     return settings.OIDC_NAME

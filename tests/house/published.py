@@ -103,8 +103,7 @@ def _openings(source: str) -> list[str]:
         f"{node.lineno}: {node.name}: {first}"
         for node in functions(parsed(source))
         if (text := ast.get_docstring(node))
-        if (first := re.split(r"[\s.,:;'`]", text, maxsplit=1)[0]) in NO_VERBS
-        or text.startswith(":")
+        if (first := re.split(r"[\s.,:;'`]", text, maxsplit=1)[0]) in NO_VERBS or not first
     ]
 
 
