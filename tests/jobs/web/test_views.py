@@ -246,6 +246,7 @@ def test_jobs_are_paged_by_key_newest_first_and_without_a_count(ops):
         ("task_id=t-2", ["t-2"]),
         ("task_id_prefix=t-", ["t-2", "t-1"]),
         ("paused=true", []),
+        ("paused=False", ["t-2", "t-1"]),
         ("created_after=2020-01-01T00:00:00Z", ["t-2", "t-1"]),
         ("created_before=2020-01-01T00:00:00Z", []),
     ],
@@ -258,7 +259,17 @@ def test_jobs_are_filtered(ops, claimed, query, expected):
     assert [job["task_id"] for job in found] == expected
 
 
-@pytest.mark.parametrize("query", ["state=lost", "priority=9", "created_after=soon", "cursor=zzz"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "state=lost",
+        "priority=9",
+        "created_after=soon",
+        "cursor=zzz",
+        "paused=yes",
+        "on_hold=maybe",
+    ],
+)
 def test_a_filter_with_a_bad_value_is_refused(ops, query):
     assert refused(ops.get(f"/v1/jobs?{query}")) == (400, "INVALID_ARGUMENT")
 
