@@ -507,6 +507,17 @@ def test_a_claim_of_the_next_jobs_names_types_and_owner(ops, worker):
     assert refused(wrong) == (403, "WRONG_OWNER")
 
 
+@pytest.mark.parametrize("path", ["/v1/claims", "/v1/jobs/t-1/claim"])
+def test_a_claim_is_refused_for_its_session_before_its_owner(ops, worker, path):
+    ops.post("/v1/jobs", TASK)
+    body, session = {"owner": "openclaw"}, {"Fencepost_Session": str(uuid7())}
+
+    response = worker.post(path, body, Idempotency_Key=key(), **session)
+
+    assert refused(response) == (401, "SESSION_REQUIRED")
+    assert not Lease.objects.exists()
+
+
 @pytest.mark.parametrize("over", [{"limit": 0}, {"limit": 101}, {"wait_seconds": 31}, {"x": 1}])
 def test_a_claim_of_the_next_jobs_has_its_bounds(worker, over):
     response = worker.post("/v1/claims", {"worker_id": "w1"} | over, Idempotency_Key=key())
