@@ -1,15 +1,37 @@
-"""What lists of jobs can be narrowed by; the API's filters, and the ground of the console's."""
+"""What lists of jobs can be narrowed by, as the API takes it."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from django import forms
+from django.core.exceptions import ValidationError
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django_filters import BooleanFilter, CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilter
 
 from agents.models import RiskTier
 from jobs.models import Job, Priority
+
+
+class FlagField(forms.NullBooleanField):
+    """`true` or `false`. Any other word is a fault; Django takes it for none, and lists all."""
+
+    widget = forms.TextInput
+
+    def to_python(self, value: Any) -> Any:
+        if value in self.empty_values:
+            return None
+        found = {"true": True, "false": False}.get(value.lower())
+        if found is None:
+            raise ValidationError("It must be true or false.")
+        return found
+
+
+class FlagFilter(BooleanFilter):
+    """Narrows a list to rows of which something holds, or does not."""
+
+    field_class = FlagField
 
 
 class JobFilter(FilterSet):
@@ -24,8 +46,8 @@ class JobFilter(FilterSet):
     task_type = CharFilter(field_name="job_type__name")
     risk_tier = ChoiceFilter(choices=RiskTier.choices)
     priority = ChoiceFilter(choices=[(p.label, p.label) for p in Priority], method="by_priority")
-    paused = BooleanFilter()
-    on_hold = BooleanFilter(method="by_hold")
+    paused = FlagFilter()
+    on_hold = FlagFilter(method="by_hold")
     task_id = CharFilter(max_length=100)
     task_id_prefix = CharFilter(field_name="task_id", lookup_expr="startswith", max_length=100)
     created_after = IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")

@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from governance.core import audit
 from governance.core.errors import DomainError
+from governance.core.models import ACTOR_CHARS_MAX
+
+
+def add_actor(parser: ArgumentParser) -> None:
+    """Add the option by which a command is told who acts."""
+    parser.add_argument("--actor", default="", type=_actor, help="who acts, for the audit trail")
+
+
+def plain_text(argument: str) -> str:
+    """Return an argument of a shell as it is.
+
+    :raises ArgumentTypeError: it has bytes that are no text, which nothing can keep.
+    """
+    try:
+        argument.encode()
+    except UnicodeEncodeError:
+        raise ArgumentTypeError("It must be UTF-8.") from None
+    return argument
+
+
+def _actor(argument: str) -> str:
+    if len(argument) > ACTOR_CHARS_MAX:
+        raise ArgumentTypeError(f"It must be at most {ACTOR_CHARS_MAX} characters.")
+    return plain_text(argument)
 
 
 class ActingCommand(BaseCommand):
@@ -22,9 +47,11 @@ class ActingCommand(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object")
-        parser.add_argument("--actor", default="", help="who acts, for the audit trail")
+        add_actor(parser)
         needed = not self.default_reason
-        parser.add_argument("--reason", required=needed, default=self.default_reason)
+        parser.add_argument(
+            "--reason", required=needed, default=self.default_reason, type=plain_text
+        )
 
     def handle(self, **options: Any) -> None:
         options["actor"] = options["actor"] or audit.shell_actor()

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from agents.management.acting import ActingCommand
+from agents.management.acting import ActingCommand, add_actor, plain_text
 from governance.core import audit
 from governance.core.errors import DomainError
 from governance.core.fields import Choice, Field, Flag, Json, Span
@@ -66,9 +66,11 @@ def values_of(
 def add_rows(parser: argparse.ArgumentParser, verb: Verb[Any]) -> None:
     """Add the arguments of a verb: the keys of rows, why, by whom, and its fields."""
     if not verb.makes:
-        parser.add_argument("keys", nargs="+", metavar=verb.on.named.upper())
-    parser.add_argument("--reason", required=True, help="why; kept in the audit trail")
-    parser.add_argument("--actor", default="", help="who acts, for the audit trail")
+        parser.add_argument("keys", nargs="+", metavar=verb.on.named.upper(), type=plain_text)
+    parser.add_argument(
+        "--reason", required=True, type=plain_text, help="why; kept in the audit trail"
+    )
+    add_actor(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object per row")
     add_fields(parser, verb.fields, rules=verb.rules)
 
@@ -139,7 +141,7 @@ class OneVerbCommand(ActingCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
         if not self.verb.makes:
-            parser.add_argument("key", metavar=self.verb.on.named.upper())
+            parser.add_argument("key", metavar=self.verb.on.named.upper(), type=plain_text)
         add_fields(parser, self.verb.fields, rules=self.verb.rules, positional=self.positional)
 
     def act(self, **options: Any) -> dict[str, Any]:
@@ -193,7 +195,7 @@ def _default(field: Field) -> Any:
 def _reader(read: Callable[[str], Any]) -> Callable[[str], Any]:
     def value(text: str) -> Any:
         try:
-            return read(text)
+            return read(plain_text(text))
         except ValueError as fault:
             raise ArgumentTypeError(str(fault)) from fault
 

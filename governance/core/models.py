@@ -11,6 +11,7 @@ from django.db.models import Q
 
 HASH_BYTES = 32
 GENESIS = bytes(HASH_BYTES)
+ACTOR_CHARS_MAX = 160
 
 
 class ChainHead(models.Model):
@@ -37,7 +38,7 @@ class AuditEvent(models.Model):
     seq = models.PositiveBigIntegerField()
     at = models.DateTimeField()
     action = models.CharField(max_length=60)
-    actor = models.CharField(max_length=160)
+    actor = models.CharField(max_length=ACTOR_CHARS_MAX)
     reason = models.TextField(blank=True)
     request_id = models.CharField(max_length=64, blank=True)
     body = models.BinaryField()

@@ -85,11 +85,11 @@ STAGES = (
     Stage(
         "permit and execution",
         (
+            errors.BindingMismatch,
             errors.PermitSpent,
             errors.PermitRevoked,
             errors.PermitExpired,
             errors.ExecutionPaused,
-            errors.BindingMismatch,
         ),
     ),
     Stage(

@@ -11,7 +11,7 @@ from governance.core.errors import BindingMismatch, InvalidArgument, ModelReserv
 from governance.money.ledger import Resolved, Routed
 from governance.money.models import Reservation
 from jobs.models import Execution
-from jobs.transitions.preconditions import check_token, need_active, need_lease
+from jobs.transitions.preconditions import check_token, need_active, need_lease, need_revision
 from jobs.transitions.work import LockedJob, Work, lock
 
 
@@ -34,12 +34,17 @@ def lock_bound(entry: Entry, binding: Binding) -> tuple[Work, LockedJob]:
     return work, work.get(binding.task_id)
 
 
-def need_acting(work: Work, locked: LockedJob, binding: Binding) -> None:
+def need_acting(
+    work: Work, locked: LockedJob, binding: Binding, *, expected_revision: int | None = None
+) -> None:
     """Refuse an attempt that is not live in every respect: token, state, lease, identity.
 
-    :raises StaleFencingToken, InvalidTransition, LeaseExpired, BindingMismatch: it may not act.
+    :param expected_revision: at which the caller expects the job, where it says so.
+    :raises StaleFencingToken, RevisionMismatch, InvalidTransition, LeaseExpired, BindingMismatch:
+        it may not act.
     """
     check_token(work, locked, binding.attempt, binding.fencing_token)
+    need_revision(locked, expected_revision)
     need_active(locked)
     need_lease(work, locked)
     need_identity(locked, binding)

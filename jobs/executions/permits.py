@@ -24,7 +24,7 @@ from jobs.executions.binding import (
     need_held_reservation,
 )
 from jobs.models import ExecutionMode, LiveAuthorization, Permit
-from jobs.transitions.preconditions import need_revision, need_session
+from jobs.transitions.preconditions import need_session
 from jobs.transitions.work import LockedJob, Work
 
 #: A permit is short: it is asked for when the worker is about to act.
@@ -52,23 +52,23 @@ def permit(
 
     :param reservation_id: None only where the job type uses no model.
     :raises SessionRequired: the caller has no activated session.
-    :raises RevisionMismatch: the job has moved on since `expected_revision`.
+    :raises StaleFencingToken, RevisionMismatch, InvalidTransition, LeaseExpired, BindingMismatch:
+        the attempt may not act, or its job has moved on since `expected_revision`.
+    :raises PermitSpent: the attempt's execution has been started.
+    :raises ExecutionConflict: a permit of the attempt is still good.
     :raises ExecutionPaused: the job is paused.
     :raises ModelReservationStateInvalid: the reservation is not held for this attempt.
     :raises LiveExecutionNotAuthorized: mode `live` without a recorded authorization.
-    :raises PermitSpent: the attempt's execution has been started.
-    :raises ExecutionConflict: a permit of the attempt is still good.
     """
     work, locked = lock_bound(entry, binding)
     need_session(work)
-    need_acting(work, locked, binding)
-    need_revision(locked, expected_revision)
+    need_acting(work, locked, binding, expected_revision=expected_revision)
+    _end_lapsed(work, locked)
     if locked.job.paused:
         raise ExecutionPaused()
     need_held_reservation(locked, binding, reservation_id)
     if mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):
         raise LiveExecutionNotAuthorized()
-    _end_lapsed(work, locked)
     caller = work.worker
     assert caller.session_pk is not None  # whoever holds a lease has one
     issued = Permit(

@@ -139,8 +139,7 @@ def claim(
     """
     work = lock([task_id], entry=entry, make_session=True)
     caller = work.worker
-    if owner and owner != caller.agent:
-        raise WrongOwner("owner must be the agent of the credential.")
+    _check_owner(caller, owner)
     locked = work.get(task_id)
     state = locked.job.state
     if state == State.COMPLETED:
@@ -165,6 +164,7 @@ def claim(
 def claim_next(
     *,
     entry: Entry,
+    owner: str = "",
     limit: int = 1,
     task_types: list[str] | None = None,
     runtime: str | None = None,
@@ -173,10 +173,12 @@ def claim_next(
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
     Returns an empty list when there is nothing to do. Jobs above the agent's highest risk tier are
-    passed over. Jobs whose approval has expired are put
-    back on hold on the way, and others are looked for in their place.
+    passed over. Jobs whose approval has expired are put back on hold on the way, and others are
+    looked for in their place.
 
+    :param owner: as of `claim`.
     :param limit: 1 to 100.
+    :raises WrongOwner: it asks for another agent's jobs.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
     """
     wanted = {
@@ -189,6 +191,7 @@ def claim_next(
         also=(sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)),
         make_session=True,
     )
+    _check_owner(caller, owner)
     check_admission(caller)
     work = Work(clock["now"], caller)
     granted = _grantable(work, rows)
@@ -219,6 +222,15 @@ def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
         else:
             fit.append(locked)
     return fit
+
+
+def _check_owner(caller: Caller, owner: str) -> None:
+    """Refuse a claim in another agent's name.
+
+    :raises WrongOwner: `owner` is given, and is not the credential's agent.
+    """
+    if owner and owner != caller.agent:
+        raise WrongOwner("owner must be the agent of the credential.")
 
 
 def check_admission(caller: Caller) -> None:

@@ -84,7 +84,10 @@ def releasable(job: Job, *, at: datetime) -> DomainError | None:
     """Return why the job cannot be released. :param at: its hold must be in force then."""
     if fault := in_states(job, {State.QUEUED}):
         return fault
-    return None if job.on_hold(at=at) else InvalidTransition("The job is not on hold.")
+    if job.on_hold(at=at):
+        return None
+    current = {"state": job.state, "revision": job.revision}
+    return InvalidTransition("The job is not on hold.", current=current)
 
 
 @transaction.atomic

@@ -169,6 +169,7 @@ def _outcome(agent_id: int, row: sql.Row) -> Beat | DomainError:
         "fencing_token": row["fencing_token"],
         "attempt": row["attempt"],
         "state": row["state"],
+        "revision": row["revision"],
     }
     if row["outcome"] in STOPPING or row["state"] == "stopped":
         now = row["now"]

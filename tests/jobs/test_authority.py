@@ -380,6 +380,50 @@ def test_before_a_start_token_state_lease_and_permit_are_judged_in_this_order(
     assert not Execution.objects.exists()
 
 
+def test_before_a_permit_token_revision_lease_binding_and_permit_are_judged_in_this_order(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    """Each refusal is answered though all that come after it apply as well."""
+    job = make_job()
+    governed.claim(job)
+    reservation = governed.route(job).reservation.reservation_id
+    governed.start(job, governed.permit(job, reservation).permit_id)
+    transitions.pause(task_id=job.task_id, **TEST)
+    wanted = {"reservation_id": uuid4(), "mode": "live", "expected_revision": 0}
+
+    def refusal_of(binding: executions.Binding, **over: Any) -> type[Exception]:
+        with pytest.raises(errors.DomainError) as caught:
+            executions.permit(entry=governed.entry, binding=binding, **(wanted | over))
+        return caught.type
+
+    binding = governed.binding(job)
+    seen = {"expected_revision": job.revision}
+    other = replace(binding, external_request_id="xr_" + "0" * 64)
+    assert refusal_of(binding, **seen) is errors.PermitSpent
+    assert refusal_of(other, **seen) is errors.BindingMismatch
+
+    now = clock.now()
+    Lease.objects.update(granted_at=now - timedelta(hours=1), expires_at=now)
+    assert refusal_of(other, **seen) is errors.LeaseExpired
+    assert refusal_of(other) is errors.RevisionMismatch
+    stale = replace(other, fencing_token=binding.fencing_token + 1)
+    assert refusal_of(stale) is errors.StaleFencingToken
+    assert Permit.objects.get().state == "spent"
+
+
+def test_a_pause_refuses_a_permit_before_its_reservation_is_looked_at(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    transitions.pause(task_id=job.task_id, **TEST)
+
+    with pytest.raises(errors.ExecutionPaused):
+        governed.permit(job, uuid4())
+
+    assert not Permit.objects.exists()
+
+
 def test_a_refused_start_is_refused_again(governed: Governed, make_job: MakeJob) -> None:
     job = make_job()
     governed.claim(job)

@@ -102,8 +102,9 @@ class TestRelease:
 
     def test_needs_a_hold_that_is_in_force(self, make_job: Any) -> None:
         job = make_job()
-        with refused(InvalidTransition, job):
+        with refused(InvalidTransition, job) as caught:
             controls.release(task_id=job.task_id, **ANNA)
+        assert caught.value.current == {"state": "queued", "revision": 1}
 
         controls.hold(task_id=job.task_id, until=later(), **ANNA)
         pass_time(job, "hold_until")

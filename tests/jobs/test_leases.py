@@ -108,8 +108,11 @@ def test_a_beat_after_the_sweep_is_stale(running: Any, worker: Entry) -> None:
 
     with untouched(held.job):
         answer = beat(worker, held)
+        [other] = transitions.complete(entry=worker, completions=[held.binding])
 
     assert is_refusal(answer, StaleFencingToken)
+    assert is_refusal(other, StaleFencingToken)
+    assert answer.current == other.current
 
 
 def test_a_beat_of_an_overtaken_worker_does_not_renew_the_new_lease(

@@ -176,6 +176,11 @@ class TestAct:
             ),
             (["disable", "manual"], "invalid choice"),
             (["stop"], "TASK_ID"),
+            (["stop", "t-1", "--actor", "x" * 161], "at most 160"),
+            (["stop", "t-1", "--actor", "\udcff"], "UTF-8"),
+            (["stop", "t-1", "--reason", "\udcff"], "UTF-8"),
+            (["stop", "t-\udcff"], "UTF-8"),
+            (["source.make", "--name", "\udcff"], "UTF-8"),
         ],
     )  # fmt: skip
     def test_refuses_what_the_verb_does_not_take(

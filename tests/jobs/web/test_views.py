@@ -130,6 +130,8 @@ def test_the_same_task_with_another_envelope_is_refused(ops):
         ({"review_required": "yes"}, "/review_required"),
         ({"available_at": "2026-01-31 09:30"}, "/available_at"),
         ({"available_at": "2026-02-31T09:30:00Z"}, "/available_at"),
+        ({"available_at": "9999-12-31T23:59:59-05:00"}, "/available_at"),
+        ({"created_at": "0001-01-01T00:00:00+05:00"}, "/created_at"),
         ({"deadline_at": "2020-01-31T09:30:00Z"}, "/deadline_at"),
         ({"max_attempts": 0}, "/max_attempts"),
         ({"max_attempts": 999}, "/max_attempts"),
@@ -145,6 +147,13 @@ def test_a_broken_rule_of_intake_is_named_and_nothing_is_stored(ops, over, point
     assert AuditEvent.objects.filter(subject__startswith="job:").count() == 0
 
 
+def test_the_letters_of_an_instant_may_be_small(ops):
+    """RFC 3339, 5.6."""
+    answer = ops.post("/v1/jobs", TASK | {"available_at": "2036-01-31t09:30:00z"}).json()
+
+    assert answer["job"]["available_at"] == "2036-01-31T09:30:00.000000Z"
+
+
 def test_a_batch_answers_each_item_in_order_and_one_bad_item_spoils_no_other(ops):
     items = [
         TASK,
@@ -154,13 +163,14 @@ def test_a_batch_answers_each_item_in_order_and_one_bad_item_spoils_no_other(ops
         TASK | {"title": "Another title"},
         "no object",
         TASK | {"task_id": "t-4"},
+        TASK | {"task_id": "t-5", "available_at": "9999-12-31T23:59:59-05:00"},
     ]
 
     response = ops.post("/v1/jobs/batch", {"tasks": items})
 
     assert response.status_code == 200
     results = response.json()["results"]
-    assert [item["status"] for item in results] == [201, 400, 400, 200, 409, 400, 201]
+    assert [item["status"] for item in results] == [201, 400, 400, 200, 409, 400, 201, 400]
     assert results[1]["errors"] == [
         {"pointer": "/title", "detail": results[1]["errors"][0]["detail"]}
     ]
@@ -236,6 +246,7 @@ def test_jobs_are_paged_by_key_newest_first_and_without_a_count(ops):
         ("task_id=t-2", ["t-2"]),
         ("task_id_prefix=t-", ["t-2", "t-1"]),
         ("paused=true", []),
+        ("paused=False", ["t-2", "t-1"]),
         ("created_after=2020-01-01T00:00:00Z", ["t-2", "t-1"]),
         ("created_before=2020-01-01T00:00:00Z", []),
     ],
@@ -248,7 +259,17 @@ def test_jobs_are_filtered(ops, claimed, query, expected):
     assert [job["task_id"] for job in found] == expected
 
 
-@pytest.mark.parametrize("query", ["state=lost", "priority=9", "created_after=soon", "cursor=zzz"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "state=lost",
+        "priority=9",
+        "created_after=soon",
+        "cursor=zzz",
+        "paused=yes",
+        "on_hold=maybe",
+    ],
+)
 def test_a_filter_with_a_bad_value_is_refused(ops, query):
     assert refused(ops.get(f"/v1/jobs?{query}")) == (400, "INVALID_ARGUMENT")
 
@@ -484,6 +505,17 @@ def test_a_claim_of_the_next_jobs_names_types_and_owner(ops, worker):
 
     assert none.json()["results"] == []
     assert refused(wrong) == (403, "WRONG_OWNER")
+
+
+@pytest.mark.parametrize("path", ["/v1/claims", "/v1/jobs/t-1/claim"])
+def test_a_claim_is_refused_for_its_session_before_its_owner(ops, worker, path):
+    ops.post("/v1/jobs", TASK)
+    body, session = {"owner": "openclaw"}, {"Fencepost_Session": str(uuid7())}
+
+    response = worker.post(path, body, Idempotency_Key=key(), **session)
+
+    assert refused(response) == (401, "SESSION_REQUIRED")
+    assert not Lease.objects.exists()
 
 
 @pytest.mark.parametrize("over", [{"limit": 0}, {"limit": 101}, {"wait_seconds": 31}, {"x": 1}])
