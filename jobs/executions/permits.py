@@ -52,6 +52,7 @@ def permit(
 
     :param reservation_id: None only where the job type uses no model.
     :raises SessionRequired: the caller has no activated session.
+    :raises AdmissionClosed: the agent is closed.
     :raises RevisionMismatch: the job has moved on since `expected_revision`.
     :raises ExecutionPaused: the job is paused.
     :raises ModelReservationStateInvalid: the reservation is not held for this attempt.

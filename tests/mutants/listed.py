@@ -189,10 +189,17 @@ MUTANTS = (
     ),
     Mutant(
         "closed admission",
-        CLAIMS,
+        PRECONDITIONS,
         'if caller.admission == "closed":',
         "if False:",
         ("tests/jobs/test_claims.py", "tests/races/test_admission.py"),
+    ),
+    Mutant(
+        "closed admission, for effects",
+        "jobs/executions/binding.py",
+        "    need_not_closed(work.worker)\n",
+        "",
+        ("tests/jobs/test_executions.py", "tests/races/test_start.py"),
     ),
     Mutant(
         "inhibit",
