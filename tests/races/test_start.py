@@ -102,6 +102,37 @@ def test_a_start_that_meets_a_stop_is_fenced(
     assert Reservation.objects.get().state == "released"
 
 
+def test_a_delayed_start_that_meets_the_end_of_its_attempt_permits_nothing(
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
+) -> None:
+    job, permit_id = permitted
+    governed.start(job, permit_id)
+    binding = governed.binding(job)
+
+    _, again = race(
+        lambda: transitions.stop(task_id=job.task_id, **TEST),
+        lambda: governed.start(job, permit_id, binding=binding),
+    )
+
+    assert (again.outcome, again.may_begin) == ("already_started", False)
+
+
+@pytest.mark.usefixtures("no_job_locks")
+def test_control_without_the_lock_the_delayed_start_permits(
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
+) -> None:
+    job, permit_id = permitted
+    governed.start(job, permit_id)
+    binding = governed.binding(job)
+
+    _, again = race(
+        lambda: transitions.stop(task_id=job.task_id, **TEST),
+        lambda: governed.start(job, permit_id, binding=binding),
+    )
+
+    assert (again.outcome, again.may_begin) == ("already_started", True)
+
+
 def test_a_stop_that_meets_a_start_leaves_the_execution_to_be_reconciled(
     race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
