@@ -167,6 +167,8 @@ def _revoke(*, key: str, actor: str, reason: str) -> Credential:
 
 def _admission_set(answer: Admission) -> Done:
     words = f"{answer.state}, generation {answer.generation}; {answer.active_leases} running"
+    if answer.effects_until is not None:
+        words += f", effects until {clock.instant(answer.effects_until)}"
     return Done(words, asdict(answer))
 
 

@@ -32,6 +32,12 @@ class Workload(Protocol):
     def last_beats(self, *, agent_ids: Collection[int]) -> dict[int, datetime]:
         """Return when a lease of each agent was last renewed."""
 
+    def effects_until(self, *, agent_id: int) -> datetime | None:
+        """Return until when an effect that the agent has started may still act.
+
+        None where none may. Exclusive: nobody begins at that instant or after it.
+        """
+
     def job_types(self, *, agent_id: int) -> list[JobTypeOut]:
         """Return the kinds of task that the agent is given, with their limits."""
 
@@ -55,3 +61,8 @@ def ask() -> Workload:
 def active_leases(agent_id: int) -> int:
     """Return how many jobs of the agent are running."""
     return ask().active_leases(agent_ids=[agent_id]).get(agent_id, 0)
+
+
+def effects_until(agent_id: int) -> datetime | None:
+    """Return until when an effect that the agent has started may still act; None: none may."""
+    return ask().effects_until(agent_id=agent_id)

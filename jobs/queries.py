@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from django.db.models import QuerySet
 
 from agents.principals import Principal
-from governance.core import clock, sql
+from governance.core import sql
 from governance.core.errors import NotFound, WrongOwner
 from governance.money.models import Reservation
 from jobs.models import Attempt, Execution, ExecutionEvidence, Job, Reconciliation, Task
@@ -39,13 +38,12 @@ class JobRecord:
 
 @dataclass(frozen=True)
 class ExecutionRecord:
-    """An execution (with its permit), what was reserved for it and said of it, at an instant."""
+    """An execution (with its permit), what was reserved for it and said of it."""
 
     execution: Execution
     reservations: list[Reservation]
     evidence: list[ExecutionEvidence]
     reconciliations: list[Reconciliation]
-    at: datetime
 
 
 def heartbeat_interval_seconds(lease_seconds: int) -> int:
@@ -118,7 +116,6 @@ def read_execution(*, principal: Principal, external_request_id: str) -> Executi
         reservations=list(reservations.order_by("reservation_id")),
         evidence=list(execution.evidence.order_by("id")),
         reconciliations=list(execution.reconciliations.order_by("id")),
-        at=clock.now(),
     )
 
 

@@ -1,4 +1,4 @@
-"""What `agents` asks about jobs: running leases, their last heartbeats, the types of an agent."""
+"""What `agents` asks about jobs: leases, effects under way, last heartbeats, types of an agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from datetime import datetime
 from django.db.models import Count, Max
 
 from agents.workload import JobTypeOut
-from jobs.models import JobType, Lease
+from governance.core import clock
+from jobs.models import Execution, JobType, Lease
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.transitions.leases import HEARTBEATS_MAX
 from jobs.transitions.uploads import GRANTS_MAX
@@ -24,6 +25,13 @@ class JobsWorkload:
     def last_beats(self, *, agent_ids: Collection[int]) -> dict[int, datetime]:
         rows = Lease.objects.filter(job__agent_id__in=agent_ids).values_list("job__agent_id")
         return dict(rows.annotate(at=Max("heartbeat_at")))
+
+    def effects_until(self, *, agent_id: int) -> datetime | None:
+        # Also those whose attempt has ended: its worker may not know that yet.
+        started = Execution.objects.filter(
+            state=Execution.State.UNKNOWN, job__agent_id=agent_id, deadline_at__gt=clock.now()
+        )
+        return started.aggregate(until=Max("deadline_at"))["until"]
 
     def limits(self) -> dict[str, int]:
         return {

@@ -21,7 +21,7 @@ from governance.operations.operation import DONE, Call, operation
     key="required",
 )
 def set_admission(call: Call) -> Answer:
-    """Change the admission; answers when no older claim can commit any more."""
+    """Change the admission; answers when nothing admitted before can commit any more."""
     principal = principal_of(call)
 
     def move() -> Answer:

@@ -59,6 +59,9 @@ class AdmissionOut(TypedDict):
     generation: int
     barrier_id: str
     active_leases: int
+    effects_until: Annotated[
+        InstantText | None, explained("until when what was started before may still act")
+    ]
 
 
 class LiveSessionOut(TypedDict):
@@ -131,6 +134,7 @@ def admission(changed: Admission) -> AdmissionOut:
         "generation": changed.generation,
         "barrier_id": changed.barrier_id,
         "active_leases": changed.active_leases,
+        "effects_until": instant(changed.effects_until),
     }
 
 

@@ -1,8 +1,9 @@
-"""Admission: whether an agent may take new work, and the barrier that makes a close final."""
+"""Admission: whether an agent may begin anything, and the barrier that makes a close final."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from django.db import transaction
 
@@ -19,12 +20,17 @@ SWEEPER = "system:sweeper"
 
 @dataclass(frozen=True)
 class Admission:
-    """How an agent's admission stands after a change; `active_leases` is as of the answer."""
+    """How an agent's admission stands after a change.
+
+    `active_leases` is as of the answer, and so is `effects_until`: until when what was started
+    before may still act, or None.
+    """
 
     state: str
     generation: int
     barrier_id: str
     active_leases: int
+    effects_until: datetime | None
 
 
 @transaction.atomic
@@ -39,7 +45,9 @@ def set_admission(
     principal: Principal | None = None,
     key: Key | None = None,
 ) -> Admission:
-    """Open, drain or close an agent, and return when no older claim can commit any more.
+    """Open, drain or close an agent, and return when nothing admitted before can commit any more.
+
+    After a close no claim, route, permit or start of it commits. Source: contract section 4.
 
     The same barrier with the same content is answered as before and moves nothing.
 
@@ -105,8 +113,7 @@ def _again(before: AdmissionChange, state: str, expected: int | None) -> Admissi
     same = expected is None or expected == before.expected_generation
     if before.state != state or not same:
         raise BarrierConflict()
-    running = workload.active_leases(before.agent_id)
-    return Admission(before.state, before.generation, before.barrier_id, running)
+    return _standing(before.agent_id, before.state, before.generation, before.barrier_id)
 
 
 def _change(row: Agent, state: str, barrier_id: str, actor: str, reason: str) -> Admission:
@@ -135,5 +142,15 @@ def _change(row: Agent, state: str, barrier_id: str, actor: str, reason: str) ->
         after={"admission": state, "generation": row.admission_generation},
         details={"barrier_id": barrier_id},
     )
-    running = workload.active_leases(row.pk)
-    return Admission(state, row.admission_generation, barrier_id, running)
+    return _standing(row.pk, state, row.admission_generation, barrier_id)
+
+
+def _standing(agent_id: int, state: str, generation: int, barrier_id: str) -> Admission:
+    """Return the answer, with what the agent has under way now. Read behind its lock."""
+    return Admission(
+        state,
+        generation,
+        barrier_id,
+        active_leases=workload.active_leases(agent_id),
+        effects_until=workload.effects_until(agent_id),
+    )

@@ -423,7 +423,7 @@ class AdmissionDraining(DomainError):
 
 
 class AdmissionClosed(DomainError):
-    """The agent is closed for new work."""
+    """The agent is closed: it begins nothing, neither a job nor an effect."""
 
     reason = "ADMISSION_CLOSED"
 

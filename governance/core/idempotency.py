@@ -19,7 +19,7 @@ import json
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -80,6 +80,8 @@ class Answer:
     :param status: of a refusal, or of an answer that was kept without its outcome; else None: what
         carries the answer has a status of its own for each outcome.
     :param recorded: whether it is kept under the request's key.
+    :param moment: members that are true only as it is given, durations and permissions; they are
+        never kept, and a stored answer is given with new ones.
     """
 
     outcome: str
@@ -87,6 +89,7 @@ class Answer:
     status: int | None = None
     recorded: bool = True
     replayed: bool = False
+    moment: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_refusal(cls, refusal: DomainError) -> Answer:
@@ -98,14 +101,25 @@ class Answer:
         return cls(REFUSED, problem, refusal.status, recorded=refusal.stored)
 
     @property
-    def content(self) -> bytes:
-        """Return the body as JSON text."""
+    def kept(self) -> bytes:
+        """Return the JSON text of what is kept: the body, and nothing of the moment."""
         return self.body if isinstance(self.body, bytes) else encode(self.body)
 
     @property
+    def content(self) -> bytes:
+        """Return the JSON text that is given."""
+        return encode(self.members) if self.moment else self.kept
+
+    @property
     def members(self) -> Mapping[str, Any]:
-        """Return the body as an object."""
-        return json.loads(self.body) if isinstance(self.body, bytes) else self.body
+        """Return what is given, as an object."""
+        body = json.loads(self.body) if isinstance(self.body, bytes) else self.body
+        return {**body, **self.moment} if self.moment else body
+
+    @property
+    def refuses(self) -> bool:
+        """Return whether it is a refusal, as far as what was kept of it tells."""
+        return self.outcome == REFUSED or (self.status or 0) >= 400
 
 
 @dataclass
@@ -175,7 +189,7 @@ class Key:
                 self.digest,
                 answer.outcome,
                 answer.status,
-                answer.content,
+                answer.kept,
                 TOMBSTONE_DAYS,
             ),
         )

@@ -104,7 +104,8 @@ class Fact(models.Model):
     """One CloudEvent, written in the transaction of what it tells, relayed later.
 
     `stream` is the ordering key (`job:<uuid>`); `sequence` counts within it, without gaps.
-    `relayed` is false for evidence that is kept and never sent (a fact under a stale token).
+    `relayed` is false for evidence that is kept and never sent (a fact under a stale token). Its
+    content is `stream`, `type` and data; only a fact that is relayed takes its principal's id.
     `delivered_to` names the sinks that have confirmed it; once every configured sink has, it is
     published.
     """
@@ -124,7 +125,17 @@ class Fact(models.Model):
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["principal", "fact_id"], name="fact_id_once"),
+            models.UniqueConstraint(
+                fields=["principal", "fact_id"],
+                condition=Q(relayed=True),
+                name="fact_id_once_stated",
+            ),
+            # Evidence leaves the id free, but the same evidence is kept once.
+            models.UniqueConstraint(
+                fields=["principal", "fact_id", "stream", "type", "content_sha256"],
+                condition=Q(relayed=False),
+                name="fact_kept_once",
+            ),
             models.UniqueConstraint(fields=["stream", "sequence"], name="fact_sequence_once"),
             models.CheckConstraint(
                 condition=Q(relayed=True, sequence__isnull=False)
@@ -153,6 +164,9 @@ class PrunedFact(models.Model):
 
     fact_id = models.CharField(max_length=120)
     principal = models.CharField(max_length=160)
+    #: With `type` and digest the content; both are empty where an earlier release kept neither.
+    stream = models.CharField(max_length=160, blank=True, db_default="")
+    type = models.CharField(max_length=120, blank=True, db_default="")
     content_sha256 = models.CharField(max_length=64)
     receipt_id = models.UUIDField()
     sequence = models.PositiveBigIntegerField()

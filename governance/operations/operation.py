@@ -9,7 +9,7 @@ performed (`performing.perform`), and say the answer's outcome in words of their
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeAlias
 from uuid import UUID
 
@@ -158,13 +158,24 @@ class Call:
         assert self.context.principal is not None
         return self.context.principal
 
-    def once(self, run: Callable[[], Answer], *, at_gate: bool | None = None) -> Answer:
+    def once(
+        self,
+        run: Callable[[], Answer],
+        *,
+        at_gate: bool | None = None,
+        renew: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+    ) -> Answer:
         """Run the one move of this call under its idempotency key, and return its answer.
 
         :param at_gate: as `idempotency.once`; operations with sessions pass an agent's gate.
+        :param renew: returns the `moment` of a stored answer, of which it is given the members:
+            what it lets the caller do, and for how long, is judged again at every replay.
         """
         gate = self.operation.sessions if at_gate is None else at_gate
-        return idempotency.once(run, key=self.key, at_gate=gate)
+        answer = idempotency.once(run, key=self.key, at_gate=gate)
+        if renew is None or not answer.replayed or answer.refuses:
+            return answer
+        return replace(answer, moment=renew(answer.members))
 
     def filtered(self, queryset: Any) -> Any:
         """Return the queryset under the operation's filters.

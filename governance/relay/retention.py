@@ -49,11 +49,12 @@ WITH old AS MATERIALIZED (
     SELECT id FROM governance_fact WHERE id = ANY(%s) FOR UPDATE SKIP LOCKED),
 gone AS (
     DELETE FROM governance_fact f USING old WHERE f.id = old.id
-    RETURNING f.fact_id, f.principal, f.content_sha256, f.receipt_id, f.sequence, f.recorded_at),
+    RETURNING f.fact_id, f.principal, f.stream, f.type, f.content_sha256, f.receipt_id,
+              f.sequence, f.recorded_at),
 receipts AS (
     INSERT INTO governance_prunedfact
-           (fact_id, principal, content_sha256, receipt_id, sequence, recorded_at)
-    SELECT fact_id, principal, content_sha256, receipt_id, sequence, recorded_at
+           (fact_id, principal, stream, type, content_sha256, receipt_id, sequence, recorded_at)
+    SELECT fact_id, principal, stream, type, content_sha256, receipt_id, sequence, recorded_at
       FROM gone WHERE principal <> %s)
 SELECT count(*) FROM gone
 """

@@ -6,7 +6,7 @@ it with evidence, or it is unknown, and the job goes nowhere.
 """
 
 from jobs.executions.binding import Binding
-from jobs.executions.permits import IssuedPermit, permit
+from jobs.executions.permits import IssuedPermit, issued_before, permit
 from jobs.executions.reconciliations import reconcile
 from jobs.executions.results import RESULTS, ResultOutcome, result
 from jobs.executions.routes import resolve_reservation, route
@@ -18,6 +18,7 @@ __all__ = [
     "IssuedPermit",
     "ResultOutcome",
     "StartOutcome",
+    "issued_before",
     "permit",
     "reconcile",
     "resolve_reservation",

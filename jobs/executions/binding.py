@@ -11,7 +11,13 @@ from governance.core.errors import BindingMismatch, InvalidArgument, ModelReserv
 from governance.money.ledger import Resolved, Routed
 from governance.money.models import Reservation
 from jobs.models import Execution
-from jobs.transitions.preconditions import check_token, need_active, need_lease, need_revision
+from jobs.transitions.preconditions import (
+    check_token,
+    need_active,
+    need_lease,
+    need_not_closed,
+    need_revision,
+)
 from jobs.transitions.work import LockedJob, Work, lock
 
 
@@ -37,16 +43,18 @@ def lock_bound(entry: Entry, binding: Binding) -> tuple[Work, LockedJob]:
 def need_acting(
     work: Work, locked: LockedJob, binding: Binding, *, expected_revision: int | None = None
 ) -> None:
-    """Refuse an attempt that is not live in every respect: token, state, lease, identity.
+    """Refuse an attempt that may not begin an effect: token, state, lease, admission, identity.
 
     :param expected_revision: at which the caller expects the job, where it says so.
     :raises StaleFencingToken, RevisionMismatch, InvalidTransition, LeaseExpired, BindingMismatch:
         it may not act.
+    :raises AdmissionClosed: its agent is closed, for what was claimed before too.
     """
     check_token(work, locked, binding.attempt, binding.fencing_token)
     need_revision(locked, expected_revision)
     need_active(locked)
     need_lease(work, locked)
+    need_not_closed(work.worker)
     need_identity(locked, binding)
 
 

@@ -10,10 +10,12 @@ from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
+from governance.core import clock
 from governance.core.errors import (
     ExecutionConflict,
     ExecutionPaused,
     LiveExecutionNotAuthorized,
+    NotFound,
     PermitSpent,
 )
 from jobs.executions.binding import (
@@ -56,6 +58,7 @@ def permit(
         the attempt may not act, or its job has moved on since `expected_revision`.
     :raises PermitSpent: the attempt's execution has been started.
     :raises ExecutionConflict: a permit of the attempt is still good.
+    :raises AdmissionClosed: the agent is closed.
     :raises ExecutionPaused: the job is paused.
     :raises ModelReservationStateInvalid: the reservation is not held for this attempt.
     :raises LiveExecutionNotAuthorized: mode `live` without a recorded authorization.
@@ -95,6 +98,20 @@ def permit(
     )
     work.save()
     return IssuedPermit(issued, work.now)
+
+
+def issued_before(*, permit_id: UUID) -> IssuedPermit:
+    """Return a permit as it stands now. One whose deadline has passed is `expired`, noted or not.
+
+    :raises NotFound: there is none.
+    """
+    found = Permit.objects.filter(permit_id=permit_id).first()
+    if found is None:
+        raise NotFound("There is no permit of that id.")
+    now = clock.now()
+    if found.state == Permit.State.ISSUED and found.deadline_at <= now:
+        found.state = Permit.State.EXPIRED
+    return IssuedPermit(found, now)
 
 
 def live_authorized(locked: LockedJob, *, at: datetime) -> bool:

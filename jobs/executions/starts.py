@@ -32,17 +32,27 @@ from jobs.executions.binding import (
 )
 from jobs.executions.permits import live_authorized
 from jobs.models import Execution, ExecutionMode, Permit
-from jobs.transitions.preconditions import need_session
+from jobs.transitions.preconditions import (
+    check_token,
+    need_active,
+    need_lease,
+    need_session,
+)
 from jobs.transitions.work import LockedJob, Work
 
 
 @dataclass(frozen=True)
 class StartOutcome:
-    """An execution that is `started` or was `already_started`, as it stands at an instant."""
+    """An execution that is `started` or was `already_started`, as it stands at an instant.
+
+    `may_begin` says that the authority to begin its effect stands then, not that nothing began:
+    where it was `already_started`, only a caller that has not marked its own beginning may.
+    """
 
     outcome: str
     execution: Execution
     at: datetime
+    may_begin: bool
 
 
 @transaction.atomic
@@ -58,10 +68,11 @@ def start(
     """Spend the permit and record the execution as `unknown`, before anything outside happens.
 
     The decision is stored once: the same request again gets the stored one (`already_started`),
-    which never means that the effect may be begun again.  A refusal that is returned was recorded.
+    with the authority to begin judged anew.  A refusal that is returned was recorded.
 
     :raises SessionRequired: the caller has no activated session.
     :raises ExecutionConflict: the attempt's execution was started by another request.
+    :raises AdmissionClosed: the agent is closed.
     :raises StaleFencingToken, InvalidTransition, LeaseExpired, BindingMismatch: the attempt may
         not act, or the request is not the one that its envelope and its runtime allow.
     :raises PermitSpent, PermitRevoked, PermitExpired: the permit is not good (any more).
@@ -76,7 +87,7 @@ def start(
     }
     known = lock_execution(locked, binding)
     if known is not None:
-        return _repeated(known, permit_id, request, at=work.now)
+        return _repeated(work, locked, binding, known, permit_id, request)
     need_acting(work, locked, binding)
     if locked.task.execution_digest != execution_digest:
         raise BindingMismatch("execution_digest is not that of the job's envelope.")
@@ -120,11 +131,16 @@ def start(
         },
     )
     work.save()
-    return refusal or StartOutcome("started", execution, work.now)
+    return refusal or StartOutcome("started", execution, work.now, may_begin=True)
 
 
 def _repeated(
-    known: Execution, permit_id: UUID, request: dict[str, str], *, at: datetime
+    work: Work,
+    locked: LockedJob,
+    binding: Binding,
+    known: Execution,
+    permit_id: UUID,
+    request: dict[str, str],
 ) -> StartOutcome | DomainError:
     """Answer a start of an attempt whose execution was decided before.
 
@@ -137,7 +153,37 @@ def _repeated(
         raise ExecutionConflict(current={"state": known.state})
     if known.state == Execution.State.REFUSED:
         return LiveExecutionNotAuthorized()
-    return StartOutcome("already_started", known, at)
+    may_begin = _may_begin(work, locked, binding, known)
+    return StartOutcome("already_started", known, work.now, may_begin=may_begin)
+
+
+def _may_begin(work: Work, locked: LockedJob, binding: Binding, known: Execution) -> bool:
+    """Return whether the authority of a started execution stands: token, lease, session, deadline.
+
+    Nobody may have said what became of it either. Source: contract section 3.
+    """
+    if known.state != Execution.State.UNKNOWN or known.deadline_at <= work.now:
+        return False
+    try:
+        check_token(work, locked, binding.attempt, binding.fencing_token)
+        need_active(locked)
+        need_lease(work, locked)
+        _need_own_session(work, known.permit)
+    except DomainError:
+        return False
+    return not known.reconciliations.exists()
+
+
+def _need_own_session(work: Work, permit: Permit) -> None:
+    """Refuse a caller of another session, generation or epoch than the permit's.
+
+    :raises SessionSuperseded, DispatcherEpochStale: it is one.
+    """
+    caller = work.worker
+    if permit.session_id != caller.session_pk or permit.session_generation != caller.generation:
+        raise SessionSuperseded("The permit belongs to another session.")
+    if permit.dispatcher_epoch != caller.dispatcher_epoch:
+        raise DispatcherEpochStale()
 
 
 def _good_permit(work: Work, locked: LockedJob, permit_id: UUID, binding: Binding) -> Permit:
@@ -148,7 +194,6 @@ def _good_permit(work: Work, locked: LockedJob, permit_id: UUID, binding: Bindin
     :raises PermitSpent, PermitRevoked, PermitExpired, ExecutionPaused,
         ModelReservationStateInvalid: not (any more).
     """
-    caller = work.worker
     found = (
         Permit.objects.select_for_update(no_key=True)
         .filter(permit_id=permit_id, job_id=locked.job.pk)
@@ -156,10 +201,7 @@ def _good_permit(work: Work, locked: LockedJob, permit_id: UUID, binding: Bindin
     )
     if found is None:
         raise NotFound("There is no permit of that id.")
-    if found.session_id != caller.session_pk or found.session_generation != caller.generation:
-        raise SessionSuperseded("The permit belongs to another session.")
-    if found.dispatcher_epoch != caller.dispatcher_epoch:
-        raise DispatcherEpochStale()
+    _need_own_session(work, found)
     bound = (found.attempt, found.fencing_token, found.external_request_id)
     if bound != (binding.attempt, binding.fencing_token, binding.external_request_id):
         raise BindingMismatch("The permit is bound to another request.")

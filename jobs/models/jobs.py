@@ -138,6 +138,10 @@ class Job(ChainHead):
                 name="job_finished_iff_dated",
             ),
             models.CheckConstraint(
+                condition=Q(finished_at=None) | Q(paused=False),
+                name="job_finished_is_not_paused",
+            ),
+            models.CheckConstraint(
                 condition=Q(attempt__lte=F("max_attempts")),
                 name="job_attempts_are_bounded",
             ),
@@ -261,6 +265,8 @@ class Job(ChainHead):
         self.state = state
         self.state_since = at
         self.finished_at = at if state in self.FINISHED else None
+        if state in self.FINISHED:
+            self.paused = False
         if state not in self.UNCLAIMED:
             self.hold_until = None
         self.revision += 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from governance.core.clock import instant
 from governance.core.wire import AnyObject, InstantText, UuidText
@@ -70,7 +69,7 @@ class ExecutionOut(TypedDict):
     external_request_id: str
     state: str
     result_code: str
-    deadline_seconds: int
+    deadline: InstantText
     attempt: int
     mode: str
     runtime: str
@@ -84,6 +83,15 @@ class ExecutionOut(TypedDict):
     error_code: str | None
     decided_at: InstantText
     resulted_at: InstantText | None
+
+
+class StartOut(ExecutionOut):
+    """A start, and whether its effect may begin: on an answer that is `repeated` only for a
+    caller that has not marked its own beginning. Without `may_begin` nothing begins."""
+
+    may_begin: bool
+    repeated: NotRequired[bool]
+    deadline_seconds: int
 
 
 class ExecutionQueryOut(ExecutionOut):
@@ -139,25 +147,44 @@ def _reservation(row: Reservation) -> ReservationOut:
     }
 
 
-def permit(issued: IssuedPermit) -> PermitOut:
-    """Return a permit; contract section 9."""
+def permit(issued: IssuedPermit) -> AnyObject:
+    """Return the facts of a permit; contract section 9."""
     row: Permit = issued.permit
     return {
         "permit_id": str(row.permit_id),
-        "state": row.state,
         "mode": row.mode,
         "dispatcher_epoch": str(row.dispatcher_epoch),
         "session_generation": row.session_generation,
         "fencing_token": row.fencing_token,
         "reservation_id": str(row.reservation_id) if row.reservation_id else None,
         "deadline": instant(row.deadline_at),
-        "deadline_seconds": seconds_until(row.deadline_at, issued.at),
+    }
+
+
+def moment_of_permit(issued: IssuedPermit) -> AnyObject:
+    """Return what of a permit's answer is true only as it is given."""
+    return {
+        "state": issued.permit.state,
+        "deadline_seconds": seconds_until(issued.permit.deadline_at, issued.at),
     }
 
 
 def started(outcome: StartOutcome) -> ExecutionOut:
-    """Return what a start is answered with."""
-    return _execution(outcome.execution, at=outcome.at)
+    """Return the facts that a start is answered with."""
+    return _execution(outcome.execution)
+
+
+def moment_of_start(outcome: StartOutcome) -> AnyObject:
+    """Return what of a start's answer is true only as it is given: authority and time left.
+
+    Without authority no time is left either: so a caller that knows durations alone stops as well.
+    """
+    left = seconds_until(outcome.execution.deadline_at, outcome.at)
+    moment: AnyObject = {
+        "may_begin": outcome.may_begin,
+        "deadline_seconds": left if outcome.may_begin else 0,
+    }
+    return moment if outcome.outcome == "started" else moment | {"repeated": True}
 
 
 def result(outcome: ResultOutcome) -> ResultOut:
@@ -165,14 +192,14 @@ def result(outcome: ResultOutcome) -> ResultOut:
     return {
         "outcome": outcome.outcome,
         "result_code": "ACCEPTED" if outcome.as_evidence else "APPLIED",
-        "execution": _execution(outcome.execution, at=outcome.at),
+        "execution": _execution(outcome.execution),
     }
 
 
 def execution(record: ExecutionRecord) -> ExecutionQueryOut:
     """Return an execution with its permit, reservations and evidence."""
     return {
-        **_execution(record.execution, at=record.at),
+        **_execution(record.execution),
         "permit_id": str(record.execution.permit.permit_id),
         "reservations": [
             _reservation(row) | {"route_request_id": row.route_request_id}
@@ -200,7 +227,7 @@ def execution(record: ExecutionRecord) -> ExecutionQueryOut:
     }
 
 
-def _execution(row: Execution, *, at: datetime) -> ExecutionOut:
+def _execution(row: Execution) -> ExecutionOut:
     refused = row.state == Execution.State.REFUSED
     return {
         "decision": "refused" if refused else "issued",
@@ -220,5 +247,5 @@ def _execution(row: Execution, *, at: datetime) -> ExecutionOut:
         "error_code": row.error_code or None,
         "decided_at": instant(row.decided_at),
         "resulted_at": instant(row.resulted_at),
-        "deadline_seconds": seconds_until(row.deadline_at, at),
+        "deadline": instant(row.deadline_at),
     }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from agents.operations.callers import entry_of, principal_of
+from governance.core.errors import DomainError
 from governance.core.idempotency import Answer
 from governance.operations.operation import DONE, Call, operation
 from jobs import executions, queries
@@ -74,28 +77,43 @@ def issue_permit(call: Call) -> Answer:
 
     def move() -> Answer:
         permit = executions.permit(entry=entry, binding=binding, **content)
-        return Answer("issued", answers.permit(permit))
+        moment = answers.moment_of_permit(permit)
+        return Answer("issued", answers.permit(permit), moment=moment)
 
-    return call.once(move)
+    def renew(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+        permit = executions.issued_before(permit_id=UUID(stored["permit_id"]))
+        return answers.moment_of_permit(permit)
+
+    return call.once(move, renew=renew)
 
 
 @operation(
     scopes=("work",),
     reads=shapes.StartIn,
-    answers=answers.ExecutionOut,
+    answers=answers.StartOut,
     outcomes=("started", "already_started"),
     key="required",
     sessions=True,
 )
 def start_execution(call: Call) -> Answer:
-    """Spend the permit; the effect may begin only after this has answered `issued`."""
+    """Spend the permit; the effect may begin only after this has answered `may_begin`."""
     entry, (binding, content) = entry_of(call), _bound(call.body)
 
     def move() -> Answer:
         outcome = executions.start(entry=entry, binding=binding, **content)
-        return answer_of(outcome, answers.started)
+        if isinstance(outcome, DomainError):
+            return Answer.of_refusal(outcome)
+        moment = answers.moment_of_start(outcome)
+        return Answer(outcome.outcome, answers.started(outcome), moment=moment)
 
-    return call.once(move)
+    def renew(_: Mapping[str, Any]) -> Mapping[str, Any]:
+        # The decision is recorded, so that the same start again only judges its authority.
+        outcome = executions.start(entry=replace(entry, key=None), binding=binding, **content)
+        if isinstance(outcome, DomainError):
+            raise outcome
+        return answers.moment_of_start(outcome)
+
+    return call.once(move, renew=renew)
 
 
 @operation(

@@ -11,7 +11,6 @@ from agents.models import RISK_RANK, RiskTier
 from governance.core import sql
 from governance.core.clock import READ_CLOCK, instant
 from governance.core.errors import (
-    AdmissionClosed,
     AdmissionDraining,
     ApprovalRequired,
     AttemptsExhausted,
@@ -25,7 +24,7 @@ from governance.core.errors import (
 )
 from jobs.models import Attempt, Job, Lease
 from jobs.transitions.decisions import end_approval
-from jobs.transitions.preconditions import approval_expired, need_match
+from jobs.transitions.preconditions import approval_expired, need_match, need_not_closed
 from jobs.transitions.work import (
     JOIN_TASK,
     SELECT_JOBS,
@@ -246,10 +245,9 @@ def check_admission(caller: Caller) -> None:
             f"New work is stopped for maintenance: {caller.inhibit.reason}",
             after_seconds=after,
         )
-    current = {"admission": caller.admission, "generation": caller.admission_generation}
-    if caller.admission == "closed":
-        raise AdmissionClosed(current=current)
+    need_not_closed(caller)
     if caller.admission == "draining":
+        current = {"admission": caller.admission, "generation": caller.admission_generation}
         raise AdmissionDraining(current=current)
 
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
 from uuid_utils.compat import uuid7
 
 from agents.entry import Entry, enter
@@ -76,9 +77,11 @@ def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) 
     """Record a fact and return its receipt; the same fact again has the same receipt.
 
     A fact under a token that is no longer current is kept as evidence: it has no number in the
-    job's stream, and is not relayed.
+    job's stream, is not relayed, and leaves its id free: stated again under the current token it
+    is recorded like any other. Source: contract sections 3 and 9.
 
-    :raises FactDigestConflict: the principal has stated other content under this id.
+    :raises FactDigestConflict: the principal has stated other content under this id: another
+        type, subject or data.
     :raises ChecksumMismatch: the digest is not that of the data.
     :raises InvalidArgument: the type is one of the service's own, or the data is too large.
     :raises NotFound, WrongOwner: the subject is not a job of this agent.
@@ -89,10 +92,13 @@ def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) 
     identity = sql.Statement(LOCK_FACT, (LOCK_CLASS, f"{principal}|{stated.fact_id}"))
     if subject is None:
         caller, _ = enter(entry, also=[identity])
-        return _known(principal, stated) or _state_of_agent(caller.agent_id, principal, stated)
+        known = _known(principal, stated, stream=principal)
+        return known or _state_of_agent(caller.agent_id, principal, stated)
     work = lock([subject.task_id], entry=entry, numbers=[subject.attempt], first=[identity])
     locked = work.get(subject.task_id)
-    return _known(principal, stated) or _state_of_job(work, locked, principal, stated, subject)
+    current = _is_current(locked, subject)
+    known = _known(principal, stated, stream=locked.job.audit_subject, as_evidence=not current)
+    return known or _state_of_job(work, locked, principal, stated, subject, current=current)
 
 
 def _check(stated: Stated) -> None:
@@ -107,28 +113,58 @@ def _check(stated: Stated) -> None:
         raise ChecksumMismatch("content_sha256 is not the SHA-256 of the canonical data.")
 
 
-def _known(principal: str, stated: Stated) -> Receipt | None:
-    """Return the receipt of a fact that is recorded already, also when its content is pruned."""
+def _is_current(locked: LockedJob, subject: Subject) -> bool:
+    """Return whether the subject is the job's present attempt, under its token."""
+    job = locked.job
+    return (subject.attempt, subject.fencing_token) == (job.attempt, job.fencing_token)
+
+
+def _known(
+    principal: str, stated: Stated, *, stream: str, as_evidence: bool = False
+) -> Receipt | None:
+    """Return the receipt of a fact that is recorded already, also when its data is pruned.
+
+    :param stream: of the subject, which is content as type and data are.
+    :param as_evidence: the fact comes too late: that it was kept before counts as well.
+    :raises FactDigestConflict: with those parts of the recorded content that are others.
+    """
     identity = {"principal": principal, "fact_id": stated.fact_id}
-    columns = [each.name for each in fields(Receipt)]
-    kept = Fact.objects.filter(**identity).values(*columns)
+    columns = [each.name for each in fields(Receipt)] + ["type", "stream"]
+    content = {
+        "content_sha256": stated.content_sha256,
+        "type": stated.type,
+        "stream": stream,
+    }
+    rows = Fact.objects.filter(Q(relayed=True) | Q(**content), **identity)
+    kept = rows.values(*columns)
     found = list(kept.union(PrunedFact.objects.filter(**identity).values(*columns), all=True))
-    if not found:
-        return None
-    receipt = Receipt(**found[0])
-    if receipt.content_sha256 != stated.content_sha256:
-        raise FactDigestConflict(current={"content_sha256": receipt.content_sha256})
-    return receipt
+    for row in found:
+        if row["sequence"] is None:
+            continue
+        # An earlier release kept of a pruned fact neither type nor stream.
+        others = {name: row[name] for name in content if row[name] not in ("", content[name])}
+        if others:
+            raise FactDigestConflict(current=others)
+        return _receipt_of(row)
+    return _receipt_of(found[0]) if found and as_evidence else None
+
+
+def _receipt_of(row: dict[str, Any]) -> Receipt:
+    return Receipt(**{each.name: row[each.name] for each in fields(Receipt)})
 
 
 def _state_of_job(
-    work: Work, locked: LockedJob, principal: str, stated: Stated, subject: Subject
+    work: Work,
+    locked: LockedJob,
+    principal: str,
+    stated: Stated,
+    subject: Subject,
+    *,
+    current: bool,
 ) -> Receipt:
-    job = locked.job
-    current = (subject.attempt, subject.fencing_token) == (job.attempt, job.fencing_token)
     if current:
         check_token(work, locked, subject.attempt, subject.fencing_token)
-    fact = _fact(principal, stated, stream=job.audit_subject, at=work.now)
+    fact = _fact(principal, stated, stream=locked.job.audit_subject, at=work.now)
     fact.relayed = current
     details = stated.audited | {"attempt": subject.attempt}
     action = "fact.stated" if current else "fact.kept"

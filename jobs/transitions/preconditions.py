@@ -3,16 +3,17 @@
 Those of people's verbs are pure functions over the rows: each returns the refusal that the verb
 would raise, or None where it would be done, so that a page asks the transition's own rule of all
 its rows and sends no query for it.  Those of workers' writes raise, and judge in this order: token,
-state, lease.
+state, lease, admission.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from agents.entry import fault_of
+from agents.entry import Caller, fault_of
 from agents.models import RiskTier
 from governance.core.errors import (
+    AdmissionClosed,
     DomainError,
     FencingTokenRequired,
     InvalidTransition,
@@ -259,6 +260,19 @@ def need_lease(work: Work, locked: LockedJob) -> None:
         raise LeaseExpired()
     if work.worker.activated and locked.lease.session_id != work.worker.session_pk:
         raise LeaseHeldByAnother()
+
+
+def need_not_closed(caller: Caller) -> None:
+    """Refuse to begin anything while the agent is closed: a claim, a route, a permit, a start.
+
+    Read under the agent's lock, so that nothing begins once a close has been answered. Source:
+    contract section 4.
+
+    :raises AdmissionClosed: with the generation as `current`.
+    """
+    if caller.admission == "closed":
+        current = {"admission": caller.admission, "generation": caller.admission_generation}
+        raise AdmissionClosed(current=current)
 
 
 def need_session(work: Work) -> None:

@@ -14,6 +14,8 @@ def test_a_started_execution_is_unknown_until_its_result_is_bound(ops, acting):
     started = acting.start(permit.body["permit_id"])
     assert (started.body["decision"], started.body["state"]) == ("issued", "unknown")
     assert started.body["external_request_id"] == acting.id
+    assert started.body["may_begin"] is True
+    assert "repeated" not in started.body
 
     delivery = acting.held.authority | {"result": {}}
     refused = acting.caller.post(acting.held.path("complete"), delivery, **acting.session)
@@ -25,6 +27,7 @@ def test_a_started_execution_is_unknown_until_its_result_is_bound(ops, acting):
     assert bound.body["execution"]["state"] == "succeeded"
     assert acting.result().body["outcome"] == "already_recorded"
     found = acting.caller.get(f"/v1/executions/{acting.id}").body
+    assert {"may_begin", "repeated", "deadline_seconds"}.isdisjoint(found)
     assert (found["state"], found["result_sha256"]) == ("succeeded", RESULT_SHA256)
     done = acting.caller.post(acting.held.path("complete"), delivery, **acting.session)
     assert done.body["job"]["state"] == "completed"
@@ -36,7 +39,13 @@ def test_a_start_is_answered_again_and_never_made_again(acting):
     first = acting.start(permit, same)
     replayed, repeated = acting.start(permit, same), acting.start(permit)
     assert (first.status, replayed.status, repeated.status) == (201, 201, 200)
-    assert replayed.content == first.content
+    moment = ("may_begin", "repeated", "deadline_seconds")
+    for again in (replayed, repeated):
+        assert (again.body["may_begin"], again.body["repeated"]) == (True, True)
+        assert {**first.body, **{name: 0 for name in moment}} == {
+            **again.body,
+            **{name: 0 for name in moment},
+        }
     assert repeated.body["external_request_id"] == acting.id
     other = acting.start(permit, request_sha256="ef" * 32)
     assert other.refusal == (409, "EXECUTION_CONFLICT")

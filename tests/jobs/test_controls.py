@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+import pytest
 
 from agents.entry import Entry
 from governance.core.errors import InvalidTransition, StaleFencingToken
+from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Attempt, Escalation, Job, Lease
 from tests.evidence import actions, is_refusal, refused, untouched
@@ -115,6 +119,33 @@ class TestPause:
 
         with refused(InvalidTransition, job):
             transitions.resume(task_id=job.task_id, **ANNA)
+
+    @pytest.mark.parametrize("retryable", [False, True])
+    def test_ends_with_the_job_and_not_before(
+        self, running: Any, fail: Any, retryable: bool
+    ) -> None:
+        held = running()
+        transitions.pause(task_id=held.job.task_id, **ANNA)
+
+        fail(held, retryable=retryable)
+
+        held.job.refresh_from_db()
+        state = (held.job.state, held.job.paused)
+        assert state == (("queued", True) if retryable else ("failed", False))
+        last = AuditEvent.objects.filter(subject=held.job.audit_subject).order_by("seq").last()
+        assert last is not None
+        assert json.loads(bytes(last.body))["after"] == dict(
+            zip(("state", "paused"), state, strict=True)
+        )
+
+    def test_is_taken_by_a_stop(self, make_job: Any) -> None:
+        job = make_job()
+        transitions.pause(task_id=job.task_id, **ANNA)
+
+        answer = transitions.stop(task_id=job.task_id, **ANNA)
+
+        job.refresh_from_db()
+        assert (answer.job.paused, job.state, job.paused) == (False, "stopped", False)
 
     def test_of_a_finished_job_is_refused(self, failed: Any) -> None:
         job = failed()

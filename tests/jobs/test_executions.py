@@ -11,7 +11,8 @@ from uuid import uuid4
 import pytest
 from django.db import DatabaseError, transaction
 
-from agents.transitions import epochs
+from agents.transitions import admission, epochs
+from agents.transitions.admission import Admission
 from governance.core import clock, errors
 from governance.core.models import AuditEvent
 from governance.money import ledger
@@ -27,6 +28,7 @@ from jobs.models import (
     Reconciliation,
 )
 from jobs.transitions.sweeping import end_if_due
+from tests.evidence import refused
 from tests.jobs.governed import TEST, Governed
 from tests.work import pass_attempt_deadline, pass_time
 
@@ -231,6 +233,92 @@ def test_a_paused_job_starts_nothing(governed: Governed, make_job: MakeJob) -> N
     with pytest.raises(errors.ExecutionPaused):
         governed.start(job, permit.permit_id)
     assert not Execution.objects.exists()
+
+
+def set_admission(state: str) -> Admission:
+    return admission.set_admission(agent="hermes", state=state, barrier_id=state, **TEST)
+
+
+@pytest.mark.parametrize("step", ["route", "permit", "start"])
+def test_a_closed_agent_begins_nothing_of_what_it_has_claimed(
+    governed: Governed, make_job: MakeJob, step: str
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    if step != "route":
+        reservation = governed.route(job).reservation.reservation_id
+    if step == "start":
+        permit = governed.permit(job, reservation)
+
+    def take() -> Any:
+        if step == "route":
+            return governed.route(job)
+        if step == "permit":
+            return governed.permit(job, reservation)
+        return governed.start(job, permit.permit_id)
+
+    set_admission("closed")
+    with refused(errors.AdmissionClosed, job) as refusal:
+        take()
+    assert refusal.value.current == {"admission": "closed", "generation": 2}
+    assert not Execution.objects.exists()
+
+    set_admission("open")
+    assert take()
+
+
+def test_a_draining_agent_goes_on_with_what_it_has_claimed(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    set_admission("draining")
+
+    reservation = governed.route(job).reservation.reservation_id
+    permit = governed.permit(job, reservation)
+
+    assert governed.start(job, permit.permit_id).outcome == "started"
+
+
+@pytest.mark.parametrize("state", ["draining", "closed"])
+def test_what_was_begun_is_reported_whatever_the_admission(
+    governed: Governed, make_job: MakeJob, state: str
+) -> None:
+    job = make_job()
+    execution = governed.begin(job)
+    set_admission(state)
+    held = {"task_id": job.task_id, "attempt": 1, "fencing_token": 1}
+
+    [beat] = transitions.heartbeat(entry=governed.entry, beats=[held])
+    assert (beat.outcome, beat.control) == ("renewed", "drain")
+    assert governed.result(execution).outcome == "recorded"
+    [done] = transitions.complete(entry=governed.entry, completions=[held | {"result": {}}])
+    assert (done.outcome, done.job.state) == ("recorded", "completed")
+
+
+def test_a_close_says_until_when_what_was_begun_may_act(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    assert set_admission("draining").effects_until is None
+    set_admission("open")
+    executions_begun = [governed.begin(make_job()) for _ in range(2)]
+    last = max(execution.deadline_at for execution in executions_begun)
+
+    closed = set_admission("closed")
+
+    assert (closed.active_leases, closed.effects_until) == (2, last)
+    for execution in executions_begun:
+        governed.result(execution)
+    assert set_admission("closed").effects_until is None
+
+
+def test_an_effect_whose_deadline_has_passed_acts_no_more(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    execution = governed.begin(make_job())
+    Execution.objects.filter(pk=execution.pk).update(deadline_at=execution.decided_at)
+
+    assert set_admission("closed").effects_until is None
 
 
 def test_live_needs_a_recorded_authorization_at_permit_and_at_start(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from django.db import connection
+from django.db import IntegrityError, connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from uuid_utils.compat import uuid7
@@ -17,12 +17,13 @@ from uuid_utils.compat import uuid7
 from agents import entry
 from agents.entry import Entry
 from governance.core import clock
-from governance.core.models import AuditEvent, Fact
+from governance.core.models import AuditEvent, Fact, PrunedFact
 from governance.relay import retention
 from jobs import transitions
 from jobs.models import Job
 from jobs.transitions import facts
-from tests.work import Running
+from tests.evidence import actions, untouched
+from tests.work import Running, expire_lease, make_available
 from tests.world import TEST
 
 MakeJob = Callable[..., Job]
@@ -131,6 +132,116 @@ def test_a_fact_under_a_stale_token_is_kept_and_not_relayed(
     job = Job.objects.get(task_id=subject["task_id"])
     assert job.fact_sequence == before
     assert AuditEvent.objects.filter(subject=job.audit_subject, action="fact.kept").count() == 1
+
+
+def test_the_same_evidence_is_kept_once(post: Post, subject: dict[str, Any]) -> None:
+    transitions.stop(task_id=subject["task_id"], **TEST)
+    first = post("facts", stated(subject=subject))
+
+    assert post("facts", stated(subject=subject)) == first
+    assert Fact.objects.filter(fact_id="report-1").count() == 1
+
+
+@pytest.mark.parametrize("data", [DATA, {"report": "r-2"}], ids=["same", "other"])
+def test_evidence_leaves_the_id_free_for_the_attempt_that_holds_the_token(
+    post: Post, subject: dict[str, Any], data: dict[str, Any]
+) -> None:
+    job = Job.objects.get(task_id=subject["task_id"])
+    expire_lease(job)
+    transitions.end_if_due(task_id=job.task_id)
+    make_available(job)
+    kept = post("facts", stated(subject=subject))
+    _, claim = post(f"jobs/{job.task_id}/claim", {"worker_id": "w2"})
+    current = {name: claim[name] for name in ("attempt", "fencing_token")}
+    job.refresh_from_db()
+
+    status, receipt = post("facts", stated(data, subject=subject | current))
+
+    assert kept[1]["sequence"] is None
+    assert (status, receipt["sequence"]) == (200, job.fact_sequence + 1)
+    assert receipt["receipt_id"] != kept[1]["receipt_id"]
+    recorded = Fact.objects.get(fact_id="report-1", relayed=True)
+    assert (recorded.data, str(recorded.receipt_id)) == (data, receipt["receipt_id"])
+    assert actions(job)[-1] == "fact.stated"
+    # The late one is told what is recorded now.
+    status, late = post("facts", stated(subject=subject))
+    if data == DATA:
+        assert (status, late) == (200, receipt)
+    else:
+        assert (status, late["reason"]) == (409, "FACT_DIGEST_CONFLICT")
+        assert Fact.objects.filter(fact_id="report-1").count() == 2
+
+
+def test_another_type_is_another_content(post: Post, subject: dict[str, Any]) -> None:
+    post("facts", stated(subject=subject))
+    with untouched(Job.objects.get(task_id=subject["task_id"])):
+        status, refused = post("facts", stated(subject=subject, type="com.example.other"))
+    assert (status, refused["reason"]) == (409, "FACT_DIGEST_CONFLICT")
+    assert refused["current"] == {"type": "com.example.report.published"}
+
+
+def test_another_subject_is_another_content(
+    make_job: MakeJob, post: Post, subject: dict[str, Any]
+) -> None:
+    first, second = Job.objects.get(task_id=subject["task_id"]), make_job()
+    _, claim = post(f"jobs/{second.task_id}/claim", {"worker_id": "w1"})
+    other = {name: claim[name] for name in ("attempt", "fencing_token")}
+    post("facts", stated(subject=subject))
+
+    with untouched(first, second):
+        answers = [
+            post("facts", stated(subject=other | {"task_id": second.task_id})),
+            post("facts", stated()),
+        ]
+
+    for status, refused in answers:
+        assert (status, refused["reason"]) == (409, "FACT_DIGEST_CONFLICT")
+        assert refused["current"] == {"stream": first.audit_subject}
+
+
+def test_a_pruned_fact_is_told_from_one_of_another_type_or_subject(
+    post: Post, subject: dict[str, Any]
+) -> None:
+    first = post("facts", stated(subject=subject))
+    Fact.objects.update(
+        published_at=clock.now() - timedelta(days=retention.PUBLISHED_FACT_DAYS + 1)
+    )
+    retention.prune()
+
+    for other in (stated(subject=subject, type="com.example.other"), stated()):
+        status, refused = post("facts", other)
+        assert (status, refused["reason"]) == (409, "FACT_DIGEST_CONFLICT")
+    assert post("facts", stated(subject=subject)) == first
+
+
+def test_a_receipt_that_an_earlier_release_left_is_given_for_its_digest(post: Post) -> None:
+    receipt_id = uuid7()
+    PrunedFact.objects.create(
+        principal="agent:hermes", fact_id="report-1", receipt_id=receipt_id, sequence=3,
+        content_sha256=stated()["content_sha256"], recorded_at=clock.now(),
+    )  # fmt: skip
+
+    status, receipt = post("facts", stated())
+
+    assert (status, receipt["receipt_id"], receipt["sequence"]) == (200, str(receipt_id), 3)
+
+
+@pytest.mark.parametrize(
+    ("relayed", "rule"), [(True, "fact_id_once_stated"), (False, "fact_kept_once")]
+)
+def test_the_database_refuses_a_second_fact_under_an_id(
+    post: Post, relayed: bool, rule: str
+) -> None:
+    post("facts", stated())
+    fact = Fact.objects.get(fact_id="report-1")
+    for number in (101, 102):
+        fact.pk, fact.receipt_id, fact.relayed = None, uuid7(), relayed
+        fact.sequence = number if relayed else None
+        if relayed or number == 102:
+            with pytest.raises(IntegrityError, match=rule), transaction.atomic():
+                fact.save(force_insert=True)
+        else:
+            fact.save(force_insert=True)
 
 
 def test_a_fact_without_a_subject_is_the_agents_own(post: Post) -> None:

@@ -81,6 +81,9 @@ FORBIDDEN = {
     "an unknown state": ({"state": "lost"}, "is not a move"),
     "an end without a date": ({"state": "stopped"}, "job_finished_iff_dated"),
     "a date without an end": ({"finished_at": F("created_at")}, "job_finished_iff_dated"),
+    "an end that is paused": (
+        {"state": "stopped", "finished_at": F("created_at"), "paused": True},
+        "job_finished_is_not_paused"),
     "attempts that nobody granted": ({"max_attempts": 9}, "only a retry extension"),
     "a claimable job in doubt": ({"unresolved_executions": 1}, "job_unresolved_is_not_claimable"),
 }  # fmt: skip

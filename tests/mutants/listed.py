@@ -189,10 +189,25 @@ MUTANTS = (
     ),
     Mutant(
         "closed admission",
-        CLAIMS,
+        PRECONDITIONS,
         'if caller.admission == "closed":',
         "if False:",
         ("tests/jobs/test_claims.py", "tests/races/test_admission.py"),
+    ),
+    Mutant(
+        "authority of a repeated start",
+        "jobs/executions/starts.py",
+        "        check_token(work, locked, binding.attempt, binding.fencing_token)\n"
+        "        need_active(locked)\n",
+        "",
+        ("tests/jobs/web/test_starts.py", "tests/races/test_start.py"),
+    ),
+    Mutant(
+        "closed admission, for effects",
+        "jobs/executions/binding.py",
+        "    need_not_closed(work.worker)\n",
+        "",
+        ("tests/jobs/test_executions.py", "tests/races/test_start.py"),
     ),
     Mutant(
         "inhibit",
@@ -247,8 +262,8 @@ MUTANTS = (
     Mutant(
         "permit's session",
         STARTS,
-        "if found.session_id != caller.session_pk or found.session_generation",
-        "if False and found.session_generation",
+        "if permit.session_id != caller.session_pk or permit.session_generation",
+        "if False and permit.session_generation",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
@@ -397,7 +412,7 @@ MUTANTS = (
     Mutant(
         "digest of a repeated fact",
         "jobs/transitions/facts.py",
-        "if receipt.content_sha256 != stated.content_sha256:",
+        "if others:",
         "if False:",
         ("tests/jobs/test_facts.py",),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from agents.entry import Entry
 from governance.core.digests import canonical, sha256_hex
 from governance.core.errors import FactDigestConflict
 from governance.core.models import Fact
+from jobs import transitions
 from jobs.transitions import facts
 from jobs.transitions.facts import Receipt
+from tests.work import Running, expire_lease
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -66,8 +69,8 @@ def test_without_the_lock_a_repeated_fact_breaks_a_constraint(
     meet = threading.Barrier(CALLERS, timeout=5)
     known = facts._known
 
-    def known_to_none(*asked: Any) -> Any:
-        found = known(*asked)
+    def known_to_none(*fact: Any, **about: Any) -> Any:
+        found = known(*fact, **about)
         meet.wait()
         return found
 
@@ -75,3 +78,38 @@ def test_without_the_lock_a_repeated_fact_breaks_a_constraint(
     receipts, refusals = at_once(worker, [{"n": 1}] * CALLERS)
     assert len(receipts) == 1
     assert refusals == [IntegrityError] * (CALLERS - 1)
+
+
+def statement_of(worker: Entry, held: Running) -> Callable[[], Receipt]:
+    data = {"n": 1}
+    stated = facts.Stated("one", sha256_hex(canonical(data)), "com.example", data)
+    subject = facts.Subject(**held.binding)
+    return lambda: facts.state_fact(entry=worker, stated=stated, subject=subject)
+
+
+def test_a_fact_that_meets_the_end_of_its_attempt_is_evidence(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    swept, receipt = race(
+        lambda: transitions.end_if_due(task_id=held.job.task_id), statement_of(worker, held)
+    )
+
+    assert (swept, receipt.sequence) == ("lease_expired", None)
+    assert not Fact.objects.get(fact_id="one").relayed
+
+
+@pytest.mark.usefixtures("no_job_locks")
+def test_control_without_the_lock_the_fact_takes_a_number_that_is_taken(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    _, late = race(
+        lambda: transitions.end_if_due(task_id=held.job.task_id), statement_of(worker, held)
+    )
+
+    assert isinstance(late, IntegrityError)

@@ -9,7 +9,14 @@ from uuid import UUID
 import pytest
 from django.db import IntegrityError
 
-from governance.core.errors import ExecutionConflict, PermitSpent, StaleFencingToken
+from agents import entry
+from agents.transitions.admission import Admission, set_admission
+from governance.core.errors import (
+    AdmissionClosed,
+    ExecutionConflict,
+    PermitSpent,
+    StaleFencingToken,
+)
 from governance.money.models import Reservation, Resolution
 from jobs import transitions
 from jobs.models import Execution, Job, Permit
@@ -95,6 +102,37 @@ def test_a_start_that_meets_a_stop_is_fenced(
     assert Reservation.objects.get().state == "released"
 
 
+def test_a_delayed_start_that_meets_the_end_of_its_attempt_permits_nothing(
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
+) -> None:
+    job, permit_id = permitted
+    governed.start(job, permit_id)
+    binding = governed.binding(job)
+
+    _, again = race(
+        lambda: transitions.stop(task_id=job.task_id, **TEST),
+        lambda: governed.start(job, permit_id, binding=binding),
+    )
+
+    assert (again.outcome, again.may_begin) == ("already_started", False)
+
+
+@pytest.mark.usefixtures("no_job_locks")
+def test_control_without_the_lock_the_delayed_start_permits(
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
+) -> None:
+    job, permit_id = permitted
+    governed.start(job, permit_id)
+    binding = governed.binding(job)
+
+    _, again = race(
+        lambda: transitions.stop(task_id=job.task_id, **TEST),
+        lambda: governed.start(job, permit_id, binding=binding),
+    )
+
+    assert (again.outcome, again.may_begin) == ("already_started", True)
+
+
 def test_a_stop_that_meets_a_start_leaves_the_execution_to_be_reconciled(
     race: Any, governed: Governed, permitted: tuple[Job, UUID]
 ) -> None:
@@ -110,6 +148,48 @@ def test_a_stop_that_meets_a_start_leaves_the_execution_to_be_reconciled(
     assert stopped.job.state == "stopped"
     assert job.unresolved_executions == 1
     assert Reservation.objects.get().state == "in_doubt"
+
+
+def close() -> Admission:
+    return set_admission(agent="hermes", state="closed", barrier_id="b", **TEST)
+
+
+def test_a_start_that_meets_a_close_is_refused(
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
+) -> None:
+    job, permit_id = permitted
+
+    closed, begun = race(close, start_of(governed, job, permit_id))
+
+    assert (closed.state, closed.effects_until) == ("closed", None)
+    assert type(begun) is AdmissionClosed
+    assert not Execution.objects.exists()
+
+
+def test_a_close_that_meets_a_start_waits_for_it_and_names_its_end(
+    race: Any, governed: Governed, permitted: tuple[Job, UUID]
+) -> None:
+    job, permit_id = permitted
+
+    begun, closed = race(start_of(governed, job, permit_id), close)
+
+    assert begun.outcome == "started"
+    assert closed.effects_until == begun.execution.deadline_at
+
+
+def test_control_without_the_lock_a_close_does_not_see_the_start(
+    race: Any,
+    governed: Governed,
+    permitted: tuple[Job, UUID],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    job, permit_id = permitted
+    monkeypatch.setattr(entry, "LOCK_SHARED", "SELECT %s::int, %s::int")
+
+    begun, closed = race(start_of(governed, job, permit_id), close)
+
+    assert begun.outcome == "started"
+    assert (closed.state, closed.effects_until) == ("closed", None)
 
 
 def test_a_result_that_meets_the_sweep_is_evidence(

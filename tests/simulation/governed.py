@@ -161,7 +161,7 @@ class GovernedWorker(Worker):
             "request_sha256": "ab" * 32,
         }
         status, told = self._call("/v1/executions", body, key=str(uuid7()))
-        if status >= 300 or told["decision"] != "issued":
+        if status >= 300 or told["decision"] != "issued" or not told["may_begin"]:
             return False
         self.history.acks.append(Ack("start", **held, content=binding["external_request_id"]))
         return True

@@ -58,7 +58,12 @@ def governed_plane(plane):
     def start(seen):
         executions.setdefault(seen.body["external_request_id"], "unknown")
         state = executions[seen.body["external_request_id"]]
-        return 201, {"decision": "issued", "state": state, "deadline_seconds": 60}
+        return 201, {
+            "decision": "issued",
+            "state": state,
+            "may_begin": True,
+            "deadline_seconds": 60,
+        }
 
     def result(seen):
         request_id = seen.path.split("/")[3]

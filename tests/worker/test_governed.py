@@ -123,7 +123,7 @@ def governing(plane):
     )
     plane.routes["/v1/executions$"] = lambda seen: (
         201,
-        {"decision": "issued", "state": "unknown", "deadline_seconds": 60},
+        {"decision": "issued", "state": "unknown", "may_begin": True, "deadline_seconds": 60},
     )
     plane.routes["/result$"] = lambda seen: (200, {"outcome": "recorded"})
     return plane
@@ -300,7 +300,7 @@ def test_a_start_that_says_refused_or_ended_means_no_effect(governing, start_gov
     governing.add_job("task-1")
     governing.routes["/v1/executions$"] = lambda seen: (
         200,
-        {"decision": "issued", "state": "succeeded", "deadline_seconds": 60},
+        {"decision": "issued", "state": "succeeded", "may_begin": True, "deadline_seconds": 60},
     )
     finish(start_governed())
 
@@ -308,11 +308,54 @@ def test_a_start_that_says_refused_or_ended_means_no_effect(governing, start_gov
     assert governing.outcome_of("task-1")[0] == "fail"
 
 
+def test_an_effect_never_begins_without_the_authority_of_its_start(
+    governing, start_governed, other_side
+):
+    governing.add_job("task-1")
+    governing.routes["/v1/executions$"] = lambda seen: (
+        200,
+        {
+            "decision": "issued",
+            "state": "unknown",
+            "may_begin": False,
+            "repeated": True,
+            "deadline_seconds": 60,
+        },
+    )
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+
+    assert other_side.requests == []
+    [result] = governing.calls("/result$")
+    assert result.body["outcome"] == "not_started"
+    assert (verb, body["error_code"], body["retryable"]) == ("fail", "NOT_STARTED", True)
+
+
+def test_a_repeated_start_lets_who_has_not_marked_its_beginning_begin(
+    governing, start_governed, other_side
+):
+    governing.add_job("task-1")
+    governing.routes["/v1/executions$"] = lambda seen: (
+        200,
+        {
+            "decision": "issued",
+            "state": "unknown",
+            "may_begin": True,
+            "repeated": True,
+            "deadline_seconds": 60,
+        },
+    )
+    finish(start_governed())
+
+    assert len(other_side.requests) == 1
+    assert governing.outcome_of("task-1")[0] == "complete"
+
+
 def test_an_effect_never_begins_past_its_deadline(governing, start_governed, other_side):
     governing.add_job("task-1")
     governing.routes["/v1/executions$"] = lambda seen: (
         201,
-        {"decision": "issued", "state": "unknown", "deadline_seconds": 0},
+        {"decision": "issued", "state": "unknown", "may_begin": True, "deadline_seconds": 0},
     )
     finish(start_governed())
     verb, body = governing.outcome_of("task-1")
@@ -386,7 +429,7 @@ def test_where_nothing_could_be_sent_the_execution_was_not_started(governing, st
     governing.add_job("task-1")
     governing.routes["/v1/executions$"] = lambda seen: (
         201,
-        {"decision": "issued", "state": "unknown", "deadline_seconds": 1.3},
+        {"decision": "issued", "state": "unknown", "may_begin": True, "deadline_seconds": 1.3},
     )
     finish(start_governed(url="http://127.0.0.1:9/"))
     verb, body = governing.outcome_of("task-1")

@@ -9,10 +9,11 @@ from uuid_utils.compat import uuid7
 from agents.management.acting import ActingCommand
 from agents.models import Agent
 from agents.transitions.admission import set_admission
+from governance.core import clock
 
 
 class Command(ActingCommand):
-    help = "Open, drain or close an agent; returns when no older claim can commit any more."
+    help = "Open, drain or close an agent; returns when nothing admitted before can commit."
 
     def add_arguments(self, parser: CommandParser) -> None:
         super().add_arguments(parser)
@@ -32,4 +33,4 @@ class Command(ActingCommand):
             barrier_id=options["barrier_id"] or str(uuid7()),
             expected_generation=options["expected_generation"],
         )
-        return asdict(done)
+        return asdict(done) | {"effects_until": clock.instant(done.effects_until)}

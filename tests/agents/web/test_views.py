@@ -181,6 +181,7 @@ def test_admission_is_closed_and_replayed(ops):
         "generation": 2,
         "barrier_id": "b-1",
         "active_leases": 0,
+        "effects_until": None,
     }
     again = ops.post("/v1/agents/hermes/admission", CLOSE, **sent)
     assert again.content == first.content

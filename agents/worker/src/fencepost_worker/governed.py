@@ -1,7 +1,9 @@
 """Grants for effects: model and budget, permit, start; contract, sections 4 to 6.
 
 Each call and its key are durable in the exchange before they are sent, so that a restart sends
-the same ones.  Only after the start has been answered may the effect begin.
+the same ones.  Only a start that is answered `may_begin` lets the effect begin; where the answer
+is a repeated one, our own mark (`Exchange.begin`), which is durable before the effect, says
+whether we have begun it.
 """
 
 import logging
@@ -12,7 +14,7 @@ from typing import Any
 from uuid_utils.compat import uuid7
 
 from fencepost_worker.claim import Job
-from fencepost_worker.client import Answer, Call, ControlPlane, Problem, Refused
+from fencepost_worker.client import Answer, Call, ControlPlane, GaveUp, Problem, Refused
 from fencepost_worker.exchange import Exchange
 from fencepost_worker.executor import Grant
 from fencepost_worker.identity import canonical, route_request_id
@@ -59,7 +61,7 @@ class ControlPlaneAuthority:
         """Return the grant to begin this attempt's effect.
 
         :raises Refused: the control plane said no; the effect must not begin.
-        :raises GaveUp: the lease ended before an answer came.
+        :raises GaveUp: the lease, or the authority to begin, ended before an answer came.
         """
         binding = {
             "task_id": job.claim.task_id,
@@ -134,6 +136,8 @@ class ControlPlaneAuthority:
         issued = answer.body.get("decision") == "issued" and answer.body.get("state") == "unknown"
         if not issued:
             raise Refused(_decided_against(answer))
+        if answer.body.get("may_begin") is not True:
+            raise GaveUp("the authority to begin ended before the start was answered")
         return answer
 
     def _once(
