@@ -18,7 +18,7 @@ def test_a_job_that_ended_paused_is_paused_no_more(make_job: Any) -> None:
     over, waiting = make_job(), make_job()
     transitions.stop(task_id=over.task_id, **ANNA)
     transitions.pause(task_id=waiting.task_id, **ANNA)
-    migration = importlib.import_module("jobs.migrations.0041_take_the_pause_of_finished_jobs")
+    migration = importlib.import_module("jobs.migrations.0018_take_the_pause_of_finished_jobs")
 
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute("ALTER TABLE jobs_job DROP CONSTRAINT job_finished_is_not_paused")
