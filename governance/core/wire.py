@@ -32,5 +32,6 @@ def explained(text: str) -> Form:
 InstantText = Annotated[str, Form({"format": "date-time"})]
 UuidText = Annotated[str, Form({"format": "uuid"})]
 UriText = Annotated[str, Form({"format": "uri"})]
+TextOrFlag = str | bool
 #: A JSON object of any members.
 AnyObject = dict[str, Any]

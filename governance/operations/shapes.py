@@ -72,6 +72,24 @@ class Flag(serializers.BooleanField):
         return data
 
 
+class TextOrFlag(serializers.CharField):
+    """A JSON string, or `true` or `false`; each kept as it is."""
+
+    default_error_messages = {"invalid": "A string, true or false."}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(trim_whitespace=False, allow_blank=True, **options)
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        # What CharField says of texts is not asked of the other two.
+        return data if type(data) is bool else super().run_validation(data)
+
+    def to_internal_value(self, data: Any) -> str:
+        if type(data) is not str:
+            self.fail("invalid")
+        return data
+
+
 class Choice(serializers.ChoiceField):
     """One of the listed JSON strings."""
 

@@ -12,7 +12,7 @@ from rest_framework import serializers
 
 from governance.core.errors import Problem
 from governance.operations.operation import Operation
-from governance.operations.shapes import Shape
+from governance.operations.shapes import Shape, TextOrFlag
 from governance.web.answer_schemas import object_schema
 from governance.web.problems import PROBLEM_TYPE
 from governance.web.reading import JSON_TYPE
@@ -125,7 +125,10 @@ class OperationSchema(AutoSchema):
         if isinstance(field, serializers.JSONField):
             # Any value, null among them; "any or null" would match null twice.
             return {"description": field.help_text} if field.help_text else {}
-        return super()._map_serializer_field(field, direction, bypass_extensions)
+        schema = super()._map_serializer_field(field, direction, bypass_extensions)
+        if isinstance(field, TextOrFlag):
+            schema["type"] = ["string", "boolean"]
+        return schema
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:
         schema = super()._map_basic_serializer(serializer, direction)

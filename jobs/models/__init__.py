@@ -14,13 +14,22 @@ from jobs.models.executions import (
     Permit,
     Reconciliation,
 )
-from jobs.models.jobs import FINISHED_STATES, WAITING_STATES, Job, JobState, Priority, Task
+from jobs.models.jobs import (
+    FINISHED_STATES,
+    OUTPUT_CHARS_MAX,
+    WAITING_STATES,
+    Job,
+    JobState,
+    Priority,
+    Task,
+)
 from jobs.models.reflections import Reflection, Skill
 from jobs.models.types import JobType, Source
 from jobs.models.uploads import Upload
 
 __all__ = [
     "FINISHED_STATES",
+    "OUTPUT_CHARS_MAX",
     "WAITING_STATES",
     "Approval",
     "Attempt",

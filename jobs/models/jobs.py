@@ -30,6 +30,7 @@ class JobState(models.TextChoices):
     FAILED = "failed"
 
 
+OUTPUT_CHARS_MAX = 4000
 #: In these a job waits for a person.
 WAITING_STATES = ("held", "review_required", "needs_rework", "in_doubt", "escalated")
 #: In these it is over; `failed` for its workers, whom a person may overrule.
@@ -280,7 +281,10 @@ class Task(models.Model):
     title = models.CharField(max_length=200)
     goal = models.TextField()
     inputs = models.JSONField(default=dict)
+    #: Whether something is to be delivered.
     output_required = models.BooleanField(default=False)
+    #: What is to be delivered, in the submitter's words; null where only yes or no was said.
+    output_text = models.CharField(max_length=OUTPUT_CHARS_MAX, null=True, blank=True)
     rollback_required = models.BooleanField(default=False)
     labels = models.JSONField(default=dict)
     submitted_at = models.DateTimeField(null=True, blank=True)
@@ -288,5 +292,20 @@ class Task(models.Model):
     envelope = models.JSONField()
     execution_digest = models.CharField(max_length=64)
 
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(output_text=None)
+                | Q(output_text="", output_required=False)
+                | (~Q(output_text="") & Q(output_required=True)),
+                name="task_output_text_requires_output",
+            ),
+        ]
+
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def output_as_given(self) -> str | bool:
+        """Return `output_required` as the submitter gave it, and as the envelope signs it."""
+        return self.output_required if self.output_text is None else self.output_text

@@ -12,6 +12,7 @@ from governance.core.models import AuditEvent
 from governance.core.wire import (
     AnyObject,
     InstantText,
+    TextOrFlag,
     UriText,
     UuidText,
     explained,
@@ -44,7 +45,7 @@ class JobOut(TypedDict):
     goal: str
     inputs: AnyObject
     labels: Any
-    output_required: bool
+    output_required: TextOrFlag
     rollback_required: bool
     review_required: bool
     execution_approval_required: bool
@@ -209,7 +210,7 @@ def job(record: JobRecord) -> JobOut:
         "goal": task.goal,
         "inputs": task.inputs,
         "labels": task.labels,
-        "output_required": task.output_required,
+        "output_required": task.output_as_given,
         "rollback_required": task.rollback_required,
         "review_required": row.review_required,
         "execution_approval_required": row.execution_approval_required,

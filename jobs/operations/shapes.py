@@ -19,10 +19,11 @@ from governance.operations.shapes import (
     Object,
     Shape,
     Text,
+    TextOrFlag,
     Whole,
     member_of,
 )
-from jobs.models import Priority
+from jobs.models import OUTPUT_CHARS_MAX, Priority
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.verbs import CONTROLS
 
@@ -120,7 +121,11 @@ class EnvelopeIn(Shape):
     preferred_owner = Text(max_length=60, required=False, allow_null=True)
     owner_role = Text(max_length=60, required=False, allow_null=True)
     inputs = Object(default=dict)
-    output_required = Flag(default=False)
+    output_required = TextOrFlag(
+        max_length=OUTPUT_CHARS_MAX,
+        default=False,
+        help_text="What is to be delivered, in words, or whether something is.",
+    )
     review_required = Flag(default=False)
     execution_approval_required = Flag(default=False)
     rollback_required = Flag(default=False)

@@ -168,6 +168,7 @@ def _make(principal: Principal, envelope: dict[str, Any], lookup: _Lookup) -> Lo
 
 def _task(job: Job, envelope: dict[str, Any], *, agent: str, task_type: str) -> Task:
     """Return the task of a job, with its payload signed; contract section 5 lists the payload."""
+    output = envelope.get("output_required", False)
     payload = {
         "task_id": job.task_id,
         "job_id": str(job.job_id),
@@ -177,7 +178,7 @@ def _task(job: Job, envelope: dict[str, Any], *, agent: str, task_type: str) -> 
         "title": envelope["title"],
         "goal": envelope["goal"],
         "inputs": envelope.get("inputs") or {},
-        "output_required": bool(envelope.get("output_required")),
+        "output_required": output,
         "review_required": job.review_required,
         "execution_approval_required": job.execution_approval_required,
         "rollback_required": bool(envelope.get("rollback_required")),
@@ -189,7 +190,8 @@ def _task(job: Job, envelope: dict[str, Any], *, agent: str, task_type: str) -> 
         title=payload["title"],
         goal=payload["goal"],
         inputs=payload["inputs"],
-        output_required=payload["output_required"],
+        output_required=bool(output),
+        output_text=output if isinstance(output, str) else None,
         rollback_required=payload["rollback_required"],
         labels=envelope.get("labels") or {},
         submitted_at=envelope.get("created_at"),

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import IntegrityError
 from uuid_utils.compat import uuid7
 
 from agents.models import Agent, Submitter
@@ -104,6 +105,17 @@ def test_the_signed_envelope_binds_exactly_what_the_contract_lists(take: Any) ->
     )
     assert payload["inputs"] == {"letters": 3}
     assert answer.record.task.execution_digest == task.execution_digest
+
+
+@pytest.mark.parametrize(("text", "required"), [("a page", False), ("", True)])
+def test_the_words_of_an_output_agree_with_whether_there_is_one(
+    take: Any, text: str, required: bool
+) -> None:
+    task = take().record.task
+    task.pk, task.output_text, task.output_required = task.pk + 1, text, required
+
+    with pytest.raises(IntegrityError, match="task_output_text_requires_output"):
+        task.save(force_insert=True)
 
 
 def test_the_same_envelope_again_answers_the_existing_job(take: Any, submitter: Principal) -> None:

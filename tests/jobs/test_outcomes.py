@@ -80,8 +80,11 @@ class TestComplete:
 
         assert complete(worker, held).job.state == "completed"
 
-    def test_needs_an_output_where_the_task_requires_one(self, running: Any, worker: Entry) -> None:
-        held = running(output_required=True)
+    @pytest.mark.parametrize("output", [True, "spec.md and schema.json"])
+    def test_needs_an_output_where_the_task_requires_one(
+        self, running: Any, worker: Entry, output: str | bool
+    ) -> None:
+        held = running(output_required=output)
 
         with untouched(held.job):
             answer = complete(worker, held)

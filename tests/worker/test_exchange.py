@@ -62,6 +62,14 @@ def test_a_request_document_keeps_to_its_published_schema(request_):
     validator("execution-request").validate(request_.document)
 
 
+@pytest.mark.parametrize(
+    ("output", "good"), [("spec.md and schema.json", True), (True, True), ("x" * 4001, False)]
+)
+def test_what_is_to_be_delivered_may_be_said_in_words(request_, output, good):
+    document = request_.document | {"output_required": output}
+    assert validator("execution-request").is_valid(document) is good
+
+
 @pytest.mark.parametrize("attempt", [0, True, "1", 1.5])
 def test_the_published_schemas_refuse_an_attempt_that_is_none(request_, attempt):
     bad = request_.document | {"attempt": attempt}

@@ -14,8 +14,9 @@ from agents.models import Session
 from governance.core.errors import ApprovalRequired, BudgetExhausted
 from governance.core.idempotency import Answer
 from governance.core.models import AuditEvent, IdempotencyRecord
+from governance.evidence.envelopes import payload_of
 from governance.web.problems import problem_of
-from jobs.models import Job, Lease, Reflection, Skill
+from jobs.models import Job, Lease, Reflection, Skill, Task
 from jobs.operations.shapes import PROGRESS_BYTES_MAX
 from tests.client import Api, refused
 
@@ -95,6 +96,33 @@ def test_an_older_client_may_send_its_time_and_status(ops):
 
     assert ops.post("/v1/jobs", task).status_code == 201
     assert ops.post("/v1/jobs", TASK | {"task_id": "t-2", "status": "done"}).status_code == 400
+
+
+@pytest.mark.parametrize("output", ["spec.md and schema.json", "", "x" * 4000, True, False])
+def test_what_is_to_be_delivered_is_kept_signed_and_answered_as_given(
+    ops: Api, worker: Api, output: str | bool
+) -> None:
+    asked = TASK | {"output_required": output}
+
+    response = ops.post("/v1/jobs", asked)
+
+    task = Task.objects.get()
+    assert response.status_code == 201
+    assert response.json()["job"]["output_required"] == output
+    assert json.loads(payload_of(task.envelope))["output_required"] == output
+    assert task.output_required is bool(output)
+    assert ops.post("/v1/jobs", asked).json()["outcome"] == "already_queued"
+    claim = worker.post("/v1/jobs/t-1/claim", {"worker_id": "w1"}).json()
+    assert claim["job"]["output_required"] == output
+
+
+@pytest.mark.parametrize("output", ["x" * 4001, 1, None, [], {}])
+def test_what_is_to_be_delivered_is_text_or_yes_or_no(ops: Api, output: Any) -> None:
+    response = ops.post("/v1/jobs", TASK | {"output_required": output})
+
+    assert response.status_code == 400
+    assert [fault["pointer"] for fault in response.json()["errors"]] == ["/output_required"]
+    assert not Job.objects.exists()
 
 
 def test_the_same_task_with_another_envelope_is_refused(ops):
