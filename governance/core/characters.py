@@ -34,6 +34,11 @@ def unseen(text: str) -> list[str]:
     return sorted({_number(found) for found in _UNSEEN.finditer(text)})
 
 
+def blank(text: str) -> bool:
+    """Return whether nothing of the text is seen: it is empty, or all white space and the like."""
+    return not _UNSEEN.sub("", text).strip()
+
+
 def shown(text: str) -> str:
     """Return the text with its unseen characters by number: `pay [U+202E]lla`."""
     if text.isascii() and text.isprintable():

@@ -16,7 +16,7 @@ from uuid import UUID
 from django_filters import FilterSet
 
 from governance.core import idempotency
-from governance.core.errors import InvalidArgument
+from governance.core.errors import FieldFault, InvalidArgument
 from governance.core.idempotency import Answer, Key
 from governance.operations.pages import PAGING
 from governance.operations.shapes import Shape, faults_of
@@ -183,6 +183,12 @@ class Call:
         :raises InvalidArgument: a filter has a value that it does not take.
         """
         assert self.operation.filters is not None
+        # An empty value is asked for by mistake, and would narrow nothing.
+        if empty := [
+            name for name in self.operation.filters.base_filters if self.query.get(name) == ""
+        ]:
+            faults = [FieldFault(f"/{name}", "It is empty.") for name in empty]
+            raise InvalidArgument("A filter is not valid.", errors=faults)
         filters = self.operation.filters(self.query, queryset=queryset)
         if not filters.is_valid():
             raise InvalidArgument("A filter is not valid.", errors=faults_of(filters.errors))

@@ -16,7 +16,7 @@ from rest_framework import serializers
 from rest_framework.settings import api_settings
 
 from governance.core import fields
-from governance.core.characters import unseen
+from governance.core.characters import blank, unseen
 from governance.core.errors import FieldFault, InvalidArgument
 
 #: The largest integer that every JSON reader keeps exact (RFC 7493, 2.2).
@@ -32,21 +32,26 @@ class Text(serializers.CharField):
     """A JSON string, kept as it is: not trimmed, never made of a number.
 
     :param plain: refuse characters that are not seen; for names.
+    :param seen: refuse text of which nothing is seen; for what people read. Names are such text.
     """
 
     default_error_messages = {
-        "unseen": "It has characters that are not seen, or that turn text around: {which}."
+        "nothing": "Nothing of it is seen: it is all white space or the like.",
+        "unseen": "It has characters that are not seen, or that turn text around: {which}.",
     }
 
-    def __init__(self, *, plain: bool = False, **options: Any) -> None:
+    def __init__(self, *, plain: bool = False, seen: bool = False, **options: Any) -> None:
         super().__init__(trim_whitespace=False, **options)
         self._plain = plain
+        self._seen = seen or (plain and not self.allow_blank)
 
     def to_internal_value(self, data: Any) -> str:
         if type(data) is not str:
             self.fail("invalid")
         if self._plain and (which := unseen(data)):
             self.fail("unseen", which=", ".join(which[:UNSEEN_TOLD_MAX]))
+        if self._seen and blank(data):
+            self.fail("nothing")
         return data
 
 
@@ -88,6 +93,9 @@ class TextOrFlag(serializers.CharField):
         if type(data) is not str:
             self.fail("invalid")
         return data
+
+    def to_representation(self, value: Any) -> Any:
+        return value
 
 
 class Choice(serializers.ChoiceField):

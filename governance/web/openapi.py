@@ -127,7 +127,7 @@ class OperationSchema(AutoSchema):
             return {"description": field.help_text} if field.help_text else {}
         schema = super()._map_serializer_field(field, direction, bypass_extensions)
         if isinstance(field, TextOrFlag):
-            schema["type"] = ["string", "boolean"]
+            schema["type"] = ["string", "boolean"] + ["null"] * field.allow_null
         return schema
 
     def _map_basic_serializer(self, serializer: Any, direction: Any) -> dict[str, Any]:

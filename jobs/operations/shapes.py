@@ -109,33 +109,34 @@ class Progress(AnyJson):
 
 
 class EnvelopeIn(Shape):
-    """A task envelope; contract section 1."""
+    """A task envelope; contract section 1. A member that is null has its default."""
 
     task_id = TaskId()
     source = Text(max_length=60)  # type: ignore[assignment]
-    title = Text(min_length=5, max_length=200)
-    goal = Text(min_length=10, max_length=4000)
+    title = Text(seen=True, min_length=5, max_length=200)
+    goal = Text(seen=True, min_length=10, max_length=4000)
     task_type = Text(max_length=60)
     risk_tier = Choice(choices=RISK_TIERS)
-    priority = Choice(choices=Priority.labels, default=Priority.NORMAL.label)
+    priority = Choice(choices=Priority.labels, default=Priority.NORMAL.label, allow_null=True)
     preferred_owner = Text(max_length=60, required=False, allow_null=True)
     owner_role = Text(max_length=60, required=False, allow_null=True)
-    inputs = Object(default=dict)
+    inputs = Object(default=dict, allow_null=True)
     output_required = TextOrFlag(
         max_length=OUTPUT_CHARS_MAX,
         default=False,
+        allow_null=True,
         help_text="What is to be delivered, in words, or whether something is.",
     )
-    review_required = Flag(default=False)
-    execution_approval_required = Flag(default=False)
-    rollback_required = Flag(default=False)
+    review_required = Flag(default=False, allow_null=True)
+    execution_approval_required = Flag(default=False, allow_null=True)
+    rollback_required = Flag(default=False, allow_null=True)
     available_at = Instant(required=False, allow_null=True)
     deadline_at = Instant(required=False, allow_null=True)
     expires_if_not_started_at = Instant(required=False, allow_null=True)
     attempt_timeout_seconds = Whole(
         min_value=1, max_value=2**31 - 1, required=False, allow_null=True
     )
-    labels = Labels(default=dict)
+    labels = Labels(default=dict, allow_null=True)
     max_attempts = Whole(min_value=1, max_value=1000, required=False, allow_null=True)
     created_at = Instant(
         required=False, allow_null=True, help_text="When the submitter made it; kept, not used."
@@ -149,6 +150,9 @@ class EnvelopeIn(Shape):
                 {"owner_role": ["It disagrees with preferred_owner."]}
             )
         data["preferred_owner"] = owner or role
+        for name, field in self.fields.items():
+            if field.default is not serializers.empty and data[name] is None:
+                data[name] = field.get_default()
         data.pop("status", None)
         return data
 

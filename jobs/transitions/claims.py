@@ -15,6 +15,8 @@ from governance.core.errors import (
     ApprovalRequired,
     AttemptsExhausted,
     DomainError,
+    FieldFault,
+    InvalidArgument,
     InvalidTransition,
     LeaseHeldByAnother,
     MaintenanceInhibited,
@@ -79,6 +81,8 @@ CLAIMABLE_BESIDE = CLAIMABLE.replace(
     " AND (NOT c.execution_approval_required OR c.approval_valid_until > statement_timestamp())",
     1,
 )
+# No lock. A type that is turned off may still have jobs.
+READ_TYPE_NAMES = "SELECT name FROM jobs_jobtype WHERE name = ANY(%s::text[])"
 EXPIRED_BEFORE_CLAIM = "The approval had expired before the job was claimed."
 READ_REWORK = (
     "SELECT DISTINCT ON (r.job_id) r.job_id, r.reason, r.decided_by, r.attempt FROM jobs_review r"
@@ -177,6 +181,7 @@ def claim_next(
 
     :param owner: as of `claim`.
     :param limit: 1 to 100.
+    :raises InvalidArgument: there is no job type of one of the names.
     :raises WrongOwner: it asks for another agent's jobs.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
     """
@@ -185,11 +190,12 @@ def claim_next(
         "types": task_types or None,
         "limit": min(limit, CLAIM_LIMIT_MAX),
     }
-    caller, [rows, [clock]] = enter(
-        entry,
-        also=(sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)),
-        make_session=True,
-    )
+    also = [sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)]
+    if task_types:
+        also.append(sql.any_of(READ_TYPE_NAMES, task_types))
+    caller, [rows, [clock], *known] = enter(entry, also=also, make_session=True)
+    if task_types:
+        _check_types(task_types, {row["name"] for row in known[0]})
     _check_owner(caller, owner)
     check_admission(caller)
     work = Work(clock["now"], caller)
@@ -230,6 +236,20 @@ def _check_owner(caller: Caller, owner: str) -> None:
     """
     if owner and owner != caller.agent:
         raise WrongOwner("owner must be the agent of the credential.")
+
+
+def _check_types(task_types: list[str], known: set[str]) -> None:
+    """Refuse a claim of job types that do not exist, which would find nothing for ever.
+
+    :raises InvalidArgument: with the place of each.
+    """
+    faults = [
+        FieldFault(f"/task_types/{place}", "This task type is not known.")
+        for place, name in enumerate(task_types)
+        if name not in known
+    ]
+    if faults:
+        raise InvalidArgument("There is no such task type.", errors=faults)
 
 
 def check_admission(caller: Caller) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -123,11 +123,18 @@ def _look_up(envelopes: list[dict[str, Any]]) -> _Lookup:
     )
 
 
-def _content_sha256(envelope: dict[str, Any]) -> str:
+def _content_sha256(envelope: dict[str, Any], *, in_utc: bool = True) -> str:
+    """Return the digest of what two envelopes of a task must agree on.
+
+    :param in_utc: an instant is the same with another offset; rows of before have the digest of
+        instants with the offsets in which they were given.
+    """
     content = {}
     for name in CONTENT:
         value = envelope.get(name)
-        content[name] = value.isoformat() if isinstance(value, datetime) else value
+        if isinstance(value, datetime):
+            value = (value.astimezone(UTC) if in_utc else value).isoformat()
+        content[name] = value
     return digest(**content)
 
 
@@ -304,7 +311,8 @@ def _answer(
 ) -> Outcome | DomainError:
     if is_new:
         return Outcome(record.job.state, record)
-    same = record.task.content_sha256 == _content_sha256(envelope)
+    known = record.task.content_sha256
+    same = known in (_content_sha256(envelope), _content_sha256(envelope, in_utc=False))
     if not same or record.job.submitted_by != principal.text:
         return TaskContentMismatch()
     return Outcome("already_queued", record)

@@ -20,6 +20,7 @@ from governance.core.errors import (
     AdmissionDraining,
     ApprovalRequired,
     DispatcherEpochStale,
+    InvalidArgument,
     InvalidTransition,
     LeaseHeldByAnother,
     MaintenanceInhibited,
@@ -32,7 +33,7 @@ from governance.core.errors import (
     WrongOwner,
 )
 from jobs import transitions
-from jobs.models import Approval, Attempt, Job, Lease
+from jobs.models import Approval, Attempt, Job, JobType, Lease
 from jobs.operations import answers
 from jobs.transitions.claims import CLAIMABLE, Rework
 from tests import plans
@@ -480,6 +481,27 @@ class TestClaimNext:
         outcomes = transitions.claim_next(entry=worker, limit=5, task_types=["healthcheck"])
 
         assert [a.job.task_id for a in outcomes] == [wanted.task_id]
+
+    def test_names_the_types_that_do_not_exist(self, make_job: Any, worker: Entry) -> None:
+        job = make_job(task_type="content_prep")
+
+        with untouched(job), pytest.raises(InvalidArgument) as refusal:
+            transitions.claim_next(
+                entry=worker, limit=5, task_types=["content_prep", "contentprep", "rewrite", ""]
+            )
+
+        places = [fault.pointer for fault in refusal.value.errors]
+        assert places == ["/task_types/1", "/task_types/3"]
+
+    def test_takes_what_is_left_of_a_type_that_was_turned_off(
+        self, make_job: Any, worker: Entry
+    ) -> None:
+        job = make_job(task_type="content_prep")
+        JobType.objects.filter(name="content_prep").update(enabled=False)
+
+        [granted] = transitions.claim_next(entry=worker, task_types=["content_prep"])
+
+        assert granted.job.task_id == job.task_id
 
     def test_puts_a_job_whose_approval_has_expired_back_on_hold(
         self, make_job: Any, worker: Entry

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import pytest
 from django.db import IntegrityError
@@ -20,6 +22,7 @@ from governance.evidence.envelopes import payload_of
 from jobs import wakeups
 from jobs.models import Job, JobType, Source, Task
 from jobs.transitions import Outcome, intake, job_types
+from jobs.transitions.intake import _content_sha256
 from tests.evidence import actions, facts, is_refusal, untouched
 
 
@@ -127,6 +130,19 @@ def test_the_same_envelope_again_answers_the_existing_job(take: Any, submitter: 
 
     assert second.outcome == "already_queued"
     assert second.job.job_id == first.job.job_id
+
+
+def test_an_envelope_of_before_is_known_by_the_offsets_in_which_it_was_given(
+    take: Any, submitter: Principal
+) -> None:
+    berlin = datetime(2100, 1, 31, 9, 30, tzinfo=timezone(timedelta(hours=1)))
+    given = {"deadline_at": berlin}
+    # What the first release kept of it.
+    of_before = partial(_content_sha256, in_utc=False)
+    with mock.patch("jobs.transitions.intake._content_sha256", of_before):
+        take(task_id="t-1", **given)
+
+    assert take(task_id="t-1", **given).outcome == "already_queued"
 
 
 def test_the_time_of_the_submitter_is_not_part_of_the_content(take: Any) -> None:

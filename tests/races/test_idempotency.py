@@ -222,7 +222,9 @@ def test_a_key_in_flight_is_refused_at_once_though_its_job_is_locked(
     make_job()
     worker, key = Api(hermes_token), str(uuid7())
     # Makes the implicit session, for which the two would wait for one another.
-    worker.post("/v1/claims", {"worker_id": "w1", "task_types": ["none"]}, Idempotency_Key=key)
+    worker.post(
+        "/v1/claims", {"worker_id": "w1", "task_types": ["healthcheck"]}, Idempotency_Key=key
+    )
     held = Held(transitions.claim)
     with mock.patch("jobs.transitions.claim", held):
         first = background(

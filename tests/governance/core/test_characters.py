@@ -8,7 +8,7 @@ import unicodedata
 import pytest
 from django.db import connection
 
-from governance.core.characters import UNSEEN, shown, unseen
+from governance.core.characters import UNSEEN, blank, shown, unseen
 
 UNSEEN_CATEGORIES = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
@@ -45,6 +45,20 @@ def test_the_database_means_the_same_by_the_same_expression():
             "SELECT count(*) FROM unnest(%s::text[]) AS c WHERE c ~ %s", [others, f"[{UNSEEN}]"]
         )
         assert cursor.fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("text", "nothing"),
+    [
+        ("", True),
+        (" \n\u3000", True),
+        ("\u200b \u202e", True),
+        ("a", False),
+        ("\u200b\u6771", False),
+    ],
+)
+def test_a_text_is_blank_where_nothing_of_it_is_seen(text, nothing):
+    assert blank(text) is nothing
 
 
 def test_they_are_told_by_number_each_once():

@@ -116,13 +116,38 @@ def test_what_is_to_be_delivered_is_kept_signed_and_answered_as_given(
     assert claim["job"]["output_required"] == output
 
 
-@pytest.mark.parametrize("output", ["x" * 4001, 1, None, [], {}])
+@pytest.mark.parametrize("output", ["x" * 4001, 1, [], {}])
 def test_what_is_to_be_delivered_is_text_or_yes_or_no(ops: Api, output: Any) -> None:
     response = ops.post("/v1/jobs", TASK | {"output_required": output})
 
     assert response.status_code == 400
     assert [fault["pointer"] for fault in response.json()["errors"]] == ["/output_required"]
     assert not Job.objects.exists()
+
+
+def test_a_member_that_is_null_has_its_default(ops):
+    nothing = dict.fromkeys(
+        "priority inputs output_required review_required execution_approval_required "
+        "rollback_required labels max_attempts available_at".split()
+    )
+
+    first = ops.post("/v1/jobs", TASK | nothing)
+
+    assert first.status_code == 201
+    job = first.json()["job"]
+    assert (job["priority"], job["inputs"], job["labels"]) == ("normal", {}, {})
+    assert job["output_required"] is job["review_required"] is job["rollback_required"] is False
+    assert ops.post("/v1/jobs", TASK).json()["outcome"] == "already_queued"
+
+
+def test_an_instant_is_the_same_with_another_offset(ops):
+    ops.post("/v1/jobs", TASK | {"deadline_at": "2100-01-31T09:30:00Z"})
+
+    same = ops.post("/v1/jobs", TASK | {"deadline_at": "2100-01-31T11:30:00+02:00"})
+    other = ops.post("/v1/jobs", TASK | {"deadline_at": "2100-01-31T11:30:00Z"})
+
+    assert (same.status_code, same.json()["outcome"]) == (200, "already_queued")
+    assert refused(other) == (409, "TASK_CONTENT_MISMATCH")
 
 
 def test_the_same_task_with_another_envelope_is_refused(ops):
@@ -143,7 +168,11 @@ def test_the_same_task_with_another_envelope_is_refused(ops):
         ({"task_id": "a/b"}, "/task_id"),
         ({"task_id": "batch"}, "/task_id"),
         ({"task_id": "a\nb"}, "/task_id"),
+        ({"task_id": "  "}, "/task_id"),
         ({"title": "abcd"}, "/title"),
+        ({"title": " " * 5}, "/title"),
+        ({"title": "\u200b\n\t \u3000"}, "/title"),
+        ({"goal": " \n" * 5}, "/goal"),
         ({"title": "x" * 201}, "/title"),
         ({"goal": "too short"}, "/goal"),
         ({"goal": "x" * 4001}, "/goal"),
@@ -285,6 +314,18 @@ def test_jobs_are_filtered(ops, claimed, query, expected):
     found = ops.get(f"/v1/jobs?{query}").json()["results"]
 
     assert [job["task_id"] for job in found] == expected
+
+
+@pytest.mark.parametrize(
+    "name",
+    "state status owner task_type risk_tier priority paused on_hold task_id task_id_prefix "
+    "created_after created_before cursor page_size".split(),
+)
+def test_an_empty_filter_is_refused(ops, claimed, name):
+    response = ops.get(f"/v1/jobs?{name}=")
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert [fault["pointer"] for fault in response.json()["errors"]] == [f"/{name}"]
 
 
 @pytest.mark.parametrize(
