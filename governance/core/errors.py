@@ -284,6 +284,12 @@ class NotFound(DomainError):
 # --- Recorded outcomes ------------------------------------------------------------------------
 
 
+class TaskIdTaken(DomainError):
+    """Another submitter has used this task id; choose another."""
+
+    code, reason, retry = "ALREADY_EXISTS", "TASK_ID_TAKEN", "read"
+
+
 class TaskContentMismatch(DomainError):
     """A task of this id exists with another envelope."""
 

@@ -55,6 +55,7 @@ STAGES = (
     Stage(
         "the recorded outcome",
         (
+            errors.TaskIdTaken,
             errors.TaskContentMismatch,
             errors.OutcomeConflict,
             errors.ResultDigestConflict,

@@ -17,7 +17,13 @@ from agents.principals import Principal
 from governance.core import sql
 from governance.core.clock import READ_CLOCK, instant
 from governance.core.digests import execution_digest
-from governance.core.errors import DomainError, FieldFault, InvalidArgument, TaskContentMismatch
+from governance.core.errors import (
+    DomainError,
+    FieldFault,
+    InvalidArgument,
+    TaskContentMismatch,
+    TaskIdTaken,
+)
 from governance.evidence.envelopes import payload_of, sign
 from jobs.models import Job, JobType, Priority, Task
 from jobs.queries import JobRecord, read_jobs
@@ -78,7 +84,8 @@ def intake(*, principal: Principal, envelopes: list[dict[str, Any]]) -> list[Out
     """Make a job of each task envelope, each by itself, in one transaction.
 
     Takes envelopes whose shape has been checked; checks the domain's rules and lists every fault.
-    A task that exists with the same envelope answers with its job (`already_queued`).
+    A task that exists with the same envelope answers with its job (`already_queued`); one of
+    another submitter is `TaskIdTaken`, and tells nothing of itself, not even whether it is alike.
     """
     lookup = _look_up(envelopes)
     made: dict[str, LockedJob] = {}
@@ -311,8 +318,9 @@ def _answer(
 ) -> Outcome | DomainError:
     if is_new:
         return Outcome(record.job.state, record)
+    if record.job.submitted_by != principal.text:
+        return TaskIdTaken()
     known = record.task.content_sha256
-    same = known in (_content_sha256(envelope), _content_sha256(envelope, in_utc=False))
-    if not same or record.job.submitted_by != principal.text:
+    if known not in (_content_sha256(envelope), _content_sha256(envelope, in_utc=False)):
         return TaskContentMismatch()
     return Outcome("already_queued", record)

@@ -16,7 +16,7 @@ from uuid_utils.compat import uuid7
 from agents.models import Agent, Submitter
 from agents.principals import Principal
 from governance.core import clock
-from governance.core.errors import InvalidArgument, TaskContentMismatch
+from governance.core.errors import InvalidArgument, TaskContentMismatch, TaskIdTaken
 from governance.core.models import AuditEvent, Fact
 from governance.evidence.envelopes import payload_of
 from jobs import wakeups
@@ -173,15 +173,20 @@ def test_another_envelope_for_a_known_task_is_refused(take: Any, change: dict[st
     assert (answer.code, answer.status, answer.retry) == ("ALREADY_EXISTS", 409, "read")
 
 
-def test_the_same_envelope_of_another_submitter_is_refused(take: Any) -> None:
+@pytest.mark.parametrize("change", [{}, {"title": "Sort the parcels"}, {"source": "rumour"}])
+def test_the_task_id_of_another_submitter_is_taken_whatever_the_envelope(
+    take: Any, change: dict[str, Any]
+) -> None:
     take(task_id="t-1")
+    job = Job.objects.get()
     other = Submitter.objects.create(name="rival", created_at=clock.now())
     rival = Principal("submitter", other.pk, "rival", 1, frozenset({"submit"}))
 
-    [answer] = intake(principal=rival, envelopes=[envelope(task_id="t-1")])
+    with untouched(job):
+        [answer] = intake(principal=rival, envelopes=[envelope(task_id="t-1", **change)])
 
-    assert is_refusal(answer, TaskContentMismatch)
-    assert not answer.current
+    assert is_refusal(answer, TaskIdTaken)
+    assert (answer.code, answer.status, answer.current) == ("ALREADY_EXISTS", 409, {})
 
 
 def test_a_known_task_is_answered_even_when_the_rules_have_changed_since(take: Any) -> None:
