@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -11,6 +12,7 @@ from django.db.models.functions import Now
 from django_filters import BooleanFilter, CharFilter, ChoiceFilter, FilterSet, IsoDateTimeFilter
 
 from agents.models import RiskTier
+from governance.core.fields import INSTANT_BOUNDS, bounded
 from jobs.models import Job, Priority
 
 
@@ -34,6 +36,11 @@ class FlagFilter(BooleanFilter):
     field_class = FlagField
 
 
+def _bounded(at: datetime) -> None:
+    if not bounded(at):
+        raise ValidationError(f"It must be {INSTANT_BOUNDS}.")
+
+
 class JobFilter(FilterSet):
     """Filters of jobs.
 
@@ -50,8 +57,12 @@ class JobFilter(FilterSet):
     on_hold = FlagFilter(method="by_hold")
     task_id = CharFilter(max_length=100)
     task_id_prefix = CharFilter(field_name="task_id", lookup_expr="startswith", max_length=100)
-    created_after = IsoDateTimeFilter(field_name="created_at", lookup_expr="gte")
-    created_before = IsoDateTimeFilter(field_name="created_at", lookup_expr="lt")
+    created_after = IsoDateTimeFilter(
+        field_name="created_at", lookup_expr="gte", validators=[_bounded]
+    )
+    created_before = IsoDateTimeFilter(
+        field_name="created_at", lookup_expr="lt", validators=[_bounded]
+    )
 
     class Meta:
         model = Job

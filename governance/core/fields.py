@@ -20,11 +20,17 @@ UNITS = {"minutes": MINUTE_SECONDS, "hours": HOUR_SECONDS, "days": DAY_SECONDS}
 #: Instants that every reader and every time zone can hold; judged in UTC.
 INSTANT_MIN = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_MAX = datetime(9000, 1, 1, tzinfo=UTC)
+INSTANT_BOUNDS = f"an instant from {INSTANT_MIN.year} to before {INSTANT_MAX.year}"
 YES, NO = "yes", "no"
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)
 _SLUG = re.compile(r"[A-Za-z0-9_-]+")
 
 Choices = tuple[tuple[str, str], ...]
+
+
+def bounded(at: datetime) -> bool:
+    """Return whether every reader and every time zone can hold the instant."""
+    return INSTANT_MIN <= at < INSTANT_MAX
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,10 +264,10 @@ class Instant(Field):
 
     @property
     def bounds(self) -> str:
-        return f"an instant from {INSTANT_MIN.year} to before {INSTANT_MAX.year}"
+        return INSTANT_BOUNDS
 
     def _within(self, value: datetime) -> bool:
-        return INSTANT_MIN <= value < INSTANT_MAX
+        return bounded(value)
 
     def keep(self, value: datetime) -> str:
         return value.astimezone(UTC).isoformat()

@@ -37,6 +37,14 @@ WAITING_STATES = ("held", "review_required", "needs_rework", "in_doubt", "escala
 FINISHED_STATES = ("completed", "stopped", "failed")
 
 
+def _bounded(*columns: str) -> Q:
+    """Return the condition that the instants of these columns can be read, where there are any."""
+    condition = Q()
+    for column in columns:
+        condition &= Q(**{f"{column}__gte": INSTANT_MIN, f"{column}__lt": INSTANT_MAX})
+    return condition
+
+
 class Priority(models.IntegerChoices):
     LOW = 0, "low"
     NORMAL = 1, "normal"
@@ -179,6 +187,11 @@ class Job(ChainHead):
                 ),
                 name="job_hold_ends_while_unclaimed",
             ),
+            # One that no reader can hold would spoil every list, claim and sweep that meets it.
+            models.CheckConstraint(
+                condition=_bounded("available_at", "deadline_at", "expires_if_not_started_at"),
+                name="job_instants_are_bounded",
+            ),
         ]
         indexes = [
             # Claim order, per agent. Claims walk it from its start and need no sort.
@@ -299,6 +312,9 @@ class Task(models.Model):
                 | Q(output_text="", output_required=False)
                 | (~Q(output_text="") & Q(output_required=True)),
                 name="task_output_text_requires_output",
+            ),
+            models.CheckConstraint(
+                condition=_bounded("submitted_at"), name="task_instant_is_bounded"
             ),
         ]
 

@@ -36,6 +36,20 @@ def left() -> set[str]:
     return {constraint.name for constraint in not_valid()}
 
 
+def test_a_row_is_listed_also_where_what_breaks_the_rule_cannot_be_read(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run("ALTER TABLE jobs_job DROP CONSTRAINT job_instants_are_bounded")
+    run("UPDATE jobs_job SET deadline_at = '10000-01-01Z' WHERE task_id = 'taken-in-too'")
+    run("ALTER TABLE jobs_job ADD CONSTRAINT job_instants_are_bounded"
+        " CHECK (deadline_at < '9000-01-01Z') NOT VALID")  # fmt: skip
+
+    with pytest.raises(CommandError, match="Constraints that rows break: 2"):
+        call_command("check_constraints")
+
+    assert "taken-in-too" in capsys.readouterr().out
+
+
 def test_the_rows_that_break_a_rule_are_listed_with_what_repairs_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

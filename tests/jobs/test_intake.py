@@ -17,6 +17,7 @@ from agents.models import Agent, Submitter
 from agents.principals import Principal
 from governance.core import clock
 from governance.core.errors import InvalidArgument, TaskContentMismatch, TaskIdTaken
+from governance.core.fields import INSTANT_MAX, INSTANT_MIN
 from governance.core.models import AuditEvent, Fact
 from governance.evidence.envelopes import payload_of
 from jobs import wakeups
@@ -118,6 +119,28 @@ def test_the_words_of_an_output_agree_with_whether_there_is_one(
     task.pk, task.output_text, task.output_required = task.pk + 1, text, required
 
     with pytest.raises(IntegrityError, match="task_output_text_requires_output"):
+        task.save(force_insert=True)
+
+
+@pytest.mark.parametrize("at", [INSTANT_MAX, INSTANT_MIN - timedelta(microseconds=1)])
+@pytest.mark.parametrize("column", ["available_at", "deadline_at", "expires_if_not_started_at"])
+def test_the_database_keeps_no_instant_of_a_job_that_cannot_be_read(
+    take: Any, column: str, at: datetime
+) -> None:
+    take()
+
+    with pytest.raises(IntegrityError, match="job_instants_are_bounded"):
+        Job.objects.update(**{column: at})
+
+
+@pytest.mark.parametrize("at", [INSTANT_MAX, INSTANT_MIN - timedelta(microseconds=1)])
+def test_the_database_keeps_no_time_of_a_submitter_that_cannot_be_read(
+    take: Any, at: datetime
+) -> None:
+    task = take().record.task
+    task.pk, task.submitted_at = task.pk + 1, at
+
+    with pytest.raises(IntegrityError, match="task_instant_is_bounded"):
         task.save(force_insert=True)
 
 

@@ -79,9 +79,11 @@ def offending(constraint: Constraint, *, limit: int) -> list[str]:
     """Return up to `limit` rows that break the constraint, each as its key and its name."""
     [model] = [m for m in apps.get_models() if m._meta.db_table == constraint.table]
     condition = constraint.condition.replace("%", "%%")
+    # The key alone: what breaks a rule may be a value that cannot be read.
+    key = connection.ops.quote_name(str(model._meta.pk.column))
     # As a CHECK does: what is unknown passes.
     broken = model._default_manager.raw(
-        f"SELECT * FROM {constraint.table} WHERE ({condition}) IS FALSE LIMIT %s", [limit]
+        f"SELECT {key} FROM {constraint.table} WHERE ({condition}) IS FALSE LIMIT %s", [limit]
     )
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL statement_timeout = 0")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.utils import timezone
@@ -148,6 +149,55 @@ def test_an_instant_is_the_same_with_another_offset(ops):
 
     assert (same.status_code, same.json()["outcome"]) == (200, "already_queued")
     assert refused(other) == (409, "TASK_CONTENT_MISMATCH")
+
+
+#: Years 10000 and 0 in UTC, and the first instants beyond the bounds.
+UNREADABLE = (
+    "9999-12-31T23:59:59-05:00",
+    "0001-01-01T00:00:00+09:00",
+    "9000-01-01T00:00:00Z",
+    "1970-01-01T00:59:59+01:00",
+)
+
+
+@pytest.mark.parametrize("at", UNREADABLE)
+@pytest.mark.parametrize(
+    "name", ["available_at", "deadline_at", "expires_if_not_started_at", "created_at"]
+)
+def test_an_instant_that_not_every_reader_holds_is_refused(ops, name, at):
+    response = ops.post("/v1/jobs", TASK | {name: at})
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert [fault["pointer"] for fault in response.json()["errors"]] == [f"/{name}"]
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize("at", UNREADABLE)
+@pytest.mark.parametrize("name", ["created_after", "created_before"])
+def test_a_filter_takes_no_such_instant_either(ops, name, at):
+    response = ops.get(f"/v1/jobs?{urlencode({name: at})}")
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert [fault["pointer"] for fault in response.json()["errors"]] == [f"/{name}"]
+
+
+@pytest.mark.parametrize("at", UNREADABLE)
+def test_a_hold_until_such_an_instant_is_refused(ops, at):
+    ops.post("/v1/jobs", TASK)
+    hold = {"action": "HOLD", "expected_task_revision": 1, "reason": "why", "until": at}
+
+    response = ops.post("/v1/jobs/t-1/control", hold, Idempotency_Key=key())
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert "/until" in [fault["pointer"] for fault in response.json()["errors"]]
+    assert (Job.objects.get().revision, events()) == (1, 1)
+
+
+@pytest.mark.parametrize("at", ["8999-12-31T23:59:59Z", "1970-01-01T00:00:00Z"])
+def test_the_first_and_the_last_instant_are_taken_and_read(ops, worker, at):
+    assert ops.post("/v1/jobs", TASK | {"created_at": at, "available_at": at}).status_code == 201
+
+    assert ops.get("/v1/jobs/t-1").status_code == worker.get("/v1/jobs").status_code == 200
 
 
 def test_the_same_task_with_another_envelope_is_refused(ops):
