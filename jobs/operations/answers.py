@@ -83,6 +83,21 @@ class ReworkOut(TypedDict):
     attempt: int
 
 
+class StoryOut(TypedDict):
+    """What the next attempt is told of an earlier one; texts are cut to 4 KiB."""
+
+    attempt: int
+    outcome: str
+    error_code: str | None
+    error_message: str | None
+    result: Any
+    result_pointer: str | None
+    progress: Any
+    rework_reason: str | None
+    answer: Annotated[str | None, explained("what a person said to its escalation")]
+    truncated: NotRequired[bool]
+
+
 class GrantedOut(TypedDict):
     """What a claim grants its worker, of the job and beside it."""
 
@@ -95,6 +110,7 @@ class GrantedOut(TypedDict):
     attempt_deadline_at: InstantText | None
     previous_progress: Any
     rework: ReworkOut | None
+    story: list[StoryOut]
 
 
 class ClaimedJobOut(JobOut):
@@ -107,6 +123,7 @@ class ClaimedJobOut(JobOut):
     attempt_deadline_at: NotRequired[InstantText | None]
     previous_progress: NotRequired[Any]
     rework: NotRequired[ReworkOut | None]
+    story: NotRequired[list[StoryOut]]
 
 
 class JobAnswerOut(TypedDict):
@@ -130,6 +147,7 @@ class ClaimAnswerOut(TypedDict):
     attempt_deadline_at: NotRequired[InstantText | None]
     previous_progress: NotRequired[Any]
     rework: NotRequired[ReworkOut | None]
+    story: NotRequired[list[StoryOut]]
     status: NotRequired[Annotated[int, explained("of an item of several: always 200")]]
 
 
@@ -292,7 +310,7 @@ def _event(row: AuditEvent) -> EventOut:
 
 
 def _granted(record: JobRecord, grant: LeaseGrant) -> GrantedOut:
-    rework = grant.rework
+    rework = grant.past.rework
     return {
         "attempt": grant.attempt.number,
         "fencing_token": grant.attempt.fencing_token,
@@ -301,8 +319,9 @@ def _granted(record: JobRecord, grant: LeaseGrant) -> GrantedOut:
         "envelope": record.task.envelope,
         "execution_digest": record.task.execution_digest,
         "attempt_deadline_at": instant(grant.attempt.deadline_at),
-        "previous_progress": grant.previous_progress,
+        "previous_progress": grant.past.progress,
         "rework": {"reason": rework.reason, "attempt": rework.attempt} if rework else None,
+        "story": cast(list[StoryOut], grant.past.story),
     }
 
 

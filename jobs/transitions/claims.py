@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from agents.entry import Caller, Entry, enter
 from agents.models import RISK_RANK, RiskTier
@@ -27,6 +26,7 @@ from governance.core.errors import (
 from jobs.models import Attempt, Job, Lease
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.preconditions import approval_expired, need_match, need_not_closed
+from jobs.transitions.story import Past, read_pasts
 from jobs.transitions.work import (
     JOIN_TASK,
     SELECT_JOBS,
@@ -35,9 +35,7 @@ from jobs.transitions.work import (
     State,
     Work,
     from_row,
-    load_context,
     lock,
-    read_context,
 )
 
 LEASE_SECONDS_MIN = 60
@@ -84,30 +82,15 @@ CLAIMABLE_BESIDE = CLAIMABLE.replace(
 # No lock. A type that is turned off may still have jobs.
 READ_TYPE_NAMES = "SELECT name FROM jobs_jobtype WHERE name = ANY(%s::text[])"
 EXPIRED_BEFORE_CLAIM = "The approval had expired before the job was claimed."
-READ_REWORK = (
-    "SELECT DISTINCT ON (r.job_id) r.job_id, r.reason, r.decided_by, r.attempt FROM jobs_review r"
-    " JOIN jobs_job j ON j.id = r.job_id"
-    " WHERE j.task_id = ANY(%s::text[]) AND r.verdict = 'needs_rework'"
-    " ORDER BY r.job_id, r.id DESC"
-)
-
-
-@dataclass(frozen=True)
-class Rework:
-    """A reviewer's wish: the reason, and the attempt that it is about."""
-
-    reason: str
-    attempt: int
 
 
 @dataclass(frozen=True)
 class LeaseGrant:
-    """A claim's gift to its worker: the attempt, its lease, and what the one before left."""
+    """A claim's gift to its worker: the attempt, its lease, and what the ones before left."""
 
     attempt: Attempt
     lease: Lease
-    previous_progress: Any
-    rework: Rework | None
+    past: Past
     #: The database's clock, from which the lease is reckoned.
     at: datetime
 
@@ -158,9 +141,9 @@ def claim(
         work.save()
         return ApprovalRequired("The approval has expired; the job is held again.")
     _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
-    reworks = _reworks([locked])
+    pasts = _pasts([locked])
     work.save()
-    return ClaimOutcome("claimed", locked, _granted(work, locked, reworks))
+    return ClaimOutcome("claimed", locked, _granted(work, locked, pasts))
 
 
 @sql.move
@@ -208,12 +191,11 @@ def claim_next(
         )
         work.now = clock["now"]
         granted += _grantable(work, rows)
-    _read_attempts([locked for locked in granted if locked.job.attempt])
     for locked in granted:
         _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
-    reworks = _reworks(granted)
+    pasts = _pasts(granted)
     work.save()
-    return [ClaimOutcome("claimed", locked, _granted(work, locked, reworks)) for locked in granted]
+    return [ClaimOutcome("claimed", locked, _granted(work, locked, pasts)) for locked in granted]
 
 
 def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
@@ -296,8 +278,7 @@ def _already_running(
             f"The attempt runs under the runtime {attempt.runtime}.", current=current
         )
     if caller.activated:
-        _read_attempts([locked], numbers=[locked.job.attempt - 1])
-        grant = _granted(work, locked, _reworks([locked]))
+        grant = _granted(work, locked, _pasts([locked]))
         return ClaimOutcome("already_running", locked, grant)
     # An implicit session is only a name: whoever else uses it must not get the token. From now on
     # a write that names the worker alone is ambiguous.
@@ -386,34 +367,18 @@ def _grant(
     )
 
 
-def _read_attempts(again: list[LockedJob], numbers: list[int] | None = None) -> None:
-    """Read the attempts before, for their last progress. Nothing is read on first attempts.
-
-    :param numbers: beside the running or last ones.
-    """
-    if not again:
-        return
-    [rows] = sql.pipeline(read_context([locked.job.task_id for locked in again], numbers))
-    load_context(again, rows)
+def _pasts(granted: list[LockedJob]) -> dict[int, Past]:
+    """Return what earlier attempts have left, by job; asks only for jobs that were tried before."""
+    return read_pasts([locked.job.task_id for locked in granted if locked.job.attempt > 1])
 
 
-def _reworks(granted: list[LockedJob]) -> dict[int, Rework]:
-    """Return what reviewers want changed, by job; asks only for jobs that were tried before."""
-    again = [locked.job.task_id for locked in granted if locked.job.attempt > 1]
-    if not again:
-        return {}
-    [rows] = sql.pipeline(sql.Statement(READ_REWORK, (again,)))
-    return {row["job_id"]: Rework(row["reason"], row["attempt"]) for row in rows}
-
-
-def _granted(work: Work, locked: LockedJob, reworks: dict[int, Rework]) -> LeaseGrant:
+def _granted(work: Work, locked: LockedJob, pasts: dict[int, Past]) -> LeaseGrant:
     """Return what the holder of the lease is given."""
-    attempt, before = locked.last_attempt, locked.attempts.get(locked.job.attempt - 1)
+    attempt = locked.last_attempt
     assert attempt is not None and locked.lease is not None
     return LeaseGrant(
         attempt=attempt,
         lease=locked.lease,
-        previous_progress=before.progress if before else None,
-        rework=reworks.get(locked.job.pk),
+        past=pasts.get(locked.job.pk) or Past(),
         at=work.now,
     )

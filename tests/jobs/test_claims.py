@@ -35,7 +35,8 @@ from governance.core.errors import (
 from jobs import transitions
 from jobs.models import Approval, Attempt, Job, JobType, Lease
 from jobs.operations import answers
-from jobs.transitions.claims import CLAIMABLE, Rework
+from jobs.transitions.claims import CLAIMABLE
+from jobs.transitions.story import Rework
 from tests import plans
 from tests.evidence import actions, facts, refused, untouched
 from tests.work import ANNA, Running, close, make_available, pass_time, trips
@@ -119,7 +120,7 @@ class TestAClaim:
         answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
 
         assert (answer.grant.attempt.number, answer.grant.attempt.fencing_token) == (2, 2)
-        assert answer.grant.previous_progress == {"page": 7}
+        assert answer.grant.past.progress == {"page": 7}
 
     def test_says_what_a_reviewer_wants_changed(self, delivered: Any, worker: Entry) -> None:
         job = delivered()
@@ -129,7 +130,7 @@ class TestAClaim:
 
         answer = transitions.claim(entry=worker, task_id=job.task_id, owner="hermes")
 
-        assert answer.grant.rework == Rework("Shorter.", 1)
+        assert answer.grant.past.rework == Rework("Shorter.", 1)
 
 
 class TestAClaimOfARunningJob:
@@ -538,8 +539,8 @@ class TestClaimNext:
 
         [answer] = transitions.claim_next(entry=worker, limit=1)
 
-        assert answer.grant.previous_progress == {"page": 3}
-        assert answer.grant.rework == Rework("Again.", 1)
+        assert answer.grant.past.progress == {"page": 3}
+        assert answer.grant.past.rework == Rework("Again.", 1)
 
     def test_takes_no_more_than_four_round_trips_with_authentication(
         self, make_job: Any, hermes_token: str

@@ -62,6 +62,17 @@ def test_a_request_document_keeps_to_its_published_schema(request_):
     validator("execution-request").validate(request_.document)
 
 
+def test_a_request_hands_the_story_on_and_a_claim_of_before_has_none(job, request_):
+    story = [{"attempt": 1, "outcome": "escalated", "answer": "Use eu-west."}]
+    job.claim.document["story"] = story
+
+    told = Request.of(job, runtime="command", attempt=1)
+
+    assert told.document == request_.document | {"story": story}
+    validator("execution-request").validate(told.document)
+    assert "story" not in request_.document
+
+
 @pytest.mark.parametrize(
     ("output", "good"), [("spec.md and schema.json", True), (True, True), ("x" * 4001, False)]
 )

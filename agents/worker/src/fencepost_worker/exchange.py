@@ -73,6 +73,9 @@ class Request:
             attempt=number,
         )
         history = {name: claim.document.get(name) for name in ("previous_progress", "rework")}
+        # A claim of before has none, and its request is not changed.
+        if "story" in claim.document:
+            history["story"] = claim.document["story"]
         coordinates = {
             "external_request_id": request_id,
             "execution_digest": claim.execution_digest,

@@ -38,7 +38,9 @@ class ModelNeeds:
 
     def estimated_input_tokens(self, job: Job) -> int:
         """Return an upper estimate of the tokens that describe the job to a model."""
-        size = len(canonical(job.task)) + len(canonical(job.claim.document.get("rework")))
+        claim = job.claim.document
+        size = len(canonical(job.task)) + len(canonical(claim.get("rework")))
+        size += len(canonical(story)) if (story := claim.get("story")) else 0
         return size // BYTES_PER_TOKEN + self.overhead_tokens
 
 

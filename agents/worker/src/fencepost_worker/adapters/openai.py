@@ -19,10 +19,10 @@ from fencepost_worker.lease import Lease
 
 INSTRUCTIONS = (
     "You are an agent that does one task. The user message is a JSON object with the task's title,"
-    " goal and inputs, and, where a reviewer sent it back, what is to be changed. Answer with the"
-    " finished work only."
+    " goal and inputs, and, where it was tried before, what a reviewer wants changed and the story"
+    " of the earlier attempts. Answer with the finished work only."
 )
-PROMPT_MEMBERS = ("title", "goal", "inputs", "rework")
+PROMPT_MEMBERS = ("title", "goal", "inputs", "rework", "story")
 MAX_LINE_BYTES = 256 * 1024
 
 
