@@ -405,7 +405,14 @@ MUTANTS = (
     Mutant(
         "digest of a repeated task",
         "jobs/transitions/intake.py",
-        "if not same or record.job.submitted_by != principal.text:",
+        "if known not in (_content_sha256(envelope), _content_sha256(envelope, in_utc=False)):",
+        "if False:",
+        ("tests/jobs/test_intake.py",),
+    ),
+    Mutant(
+        "submitter of a repeated task",
+        "jobs/transitions/intake.py",
+        "if record.job.submitted_by != principal.text:",
         "if False:",
         ("tests/jobs/test_intake.py",),
     ),
