@@ -3,7 +3,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0052_bounded_instants")]
+    dependencies = [("jobs", "0021_bounded_instants")]
 
     operations = [
         ValidateConstraint(model_name="job", name="job_instants_are_bounded"),

@@ -21,7 +21,7 @@ NULL WHERE job_id = KEY; ALTER TABLE jobs_task ENABLE TRIGGER jobs_task_append_o
 class Migration(migrations.Migration):
     """Take no instant that some reader of it could not hold."""
 
-    dependencies = [("jobs", "0051_output_text_holds")]
+    dependencies = [("jobs", "0020_output_text_holds")]
 
     operations = [
         AddConstraintNotValid(
