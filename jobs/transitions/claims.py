@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -27,6 +28,7 @@ from jobs.models import Attempt, Job, Lease
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.preconditions import approval_expired, need_match, need_not_closed
 from jobs.transitions.story import Past, read_pasts
+from jobs.transitions.sweeping import end_attempt_if_due
 from jobs.transitions.work import (
     JOIN_TASK,
     SELECT_JOBS,
@@ -36,6 +38,7 @@ from jobs.transitions.work import (
     Work,
     from_row,
     lock,
+    lock_lease,
 )
 
 LEASE_SECONDS_MIN = 60
@@ -113,8 +116,11 @@ def claim(
 ) -> ClaimOutcome | DomainError:
     """Claim one task: make its next attempt and lease it to the caller.
 
-    A refusal that is returned, not raised, has written something that must be committed (a job
-    whose approval had expired is back on hold).
+    A lease that has expired protects nobody, swept or not: its attempt is ended first, as the
+    sweeper would, but without back-off. Source: contract section 1.
+
+    A refusal that is returned, not raised, has written something that must be committed (such an
+    end; a job whose approval had expired is back on hold).
 
     :param owner: the agent that the caller says it is; must be the credential's.
     :param lease_seconds: 60 to 3600; default from the job type.
@@ -130,14 +136,49 @@ def claim(
     state = locked.job.state
     if state == State.COMPLETED:
         return ClaimOutcome("already_completed", locked)
+    if state == State.ACTIVE and _expired(work, locked):
+        need_match(work, locked)
+        check_admission(caller)
+        _check_risk(locked, caller)
+        lock_lease(work, locked)
+        if _expired(work, locked):
+            return _claim_over(work, locked, lease_seconds=lease_seconds, runtime=runtime)
     if state == State.ACTIVE:
         return _already_running(work, locked, caller, runtime)
     need_match(work, locked)
     _check_claimable(work, locked)
     check_admission(caller)
     _check_risk(locked, caller)
+    return _claim_free(work, locked, lease_seconds=lease_seconds, runtime=runtime)
+
+
+def _expired(work: Work, locked: LockedJob) -> bool:
+    """Return whether the running attempt's lease has run out, and nobody has ended it yet."""
+    return locked.lease is not None and locked.lease.expires_at <= work.now
+
+
+def _claim_over(
+    work: Work, locked: LockedJob, *, lease_seconds: int | None, runtime: str | None
+) -> ClaimOutcome | DomainError:
+    """End the attempt whose lease has expired, and claim the job if it can be claimed then."""
+    job = locked.job
+    end_attempt_if_due(work, locked, actor=work.worker.actor, backoff=False)
+    work.save()
+    if job.state == State.FAILED and job.attempts_left < 1:
+        return AttemptsExhausted(current={"state": job.state, "attempt": job.attempt})
+    try:
+        _check_claimable(work, locked)
+    except DomainError as refusal:
+        return refusal
+    return _claim_free(work, locked, lease_seconds=lease_seconds, runtime=runtime)
+
+
+def _claim_free(
+    work: Work, locked: LockedJob, *, lease_seconds: int | None, runtime: str | None
+) -> ClaimOutcome | DomainError:
+    """Grant a job that may be claimed, unless its approval has expired."""
     if approval_expired(locked.job, at=work.now):
-        end_approval(work, locked, actor=caller.actor, reason=EXPIRED_BEFORE_CLAIM)
+        end_approval(work, locked, actor=work.worker.actor, reason=EXPIRED_BEFORE_CLAIM)
         work.save()
         return ApprovalRequired("The approval has expired; the job is held again.")
     _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
@@ -271,7 +312,10 @@ def _already_running(
     current = {"state": locked.job.state, "attempt": locked.job.attempt}
     if lease is None or attempt is None or lease.session_id != caller.session_pk:
         need_match(work, locked)
-        raise LeaseHeldByAnother(current=current)
+        left = lease.expires_at - work.now if lease is not None else timedelta()
+        raise LeaseHeldByAnother(
+            current=current, after_seconds=max(1, math.ceil(left.total_seconds()))
+        )
     if runtime and runtime != attempt.runtime:
         need_match(work, locked)
         raise LeaseHeldByAnother(

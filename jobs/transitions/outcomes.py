@@ -170,18 +170,20 @@ def after_lost_attempt(
     retryable: bool,
     failed: str,
     details: dict[str, Any] | None = None,
+    backoff: bool = True,
 ) -> None:
     """Move a job whose attempt ended without a result to where the contract says.
 
     Unknown execution -> `in_doubt`; attempts left and retryable -> `queued`; else `failed`.
 
     :param failed: the audit action.
+    :param backoff: whether the next attempt waits for the job type's delay.
     """
     job = locked.job
     if job.unresolved_executions:
         target = State.IN_DOUBT
     elif retryable and job.attempts_left > 0:
-        job.available_at = retry_at(locked, work.now)
+        job.available_at = retry_at(locked, work.now) if backoff else work.now
         target = State.QUEUED
     else:
         target = State.FAILED

@@ -189,24 +189,9 @@ def end_if_due(*, task_id: str) -> str | None:
     locked = work.locked.get(task_id)
     if locked is None:
         return None
-    job, attempt, lease = locked.job, locked.last_attempt, locked.lease
-    ended = None
-    if job.deadline_at and job.deadline_at <= work.now and job.state not in job.FINISHED:
-        ended = _miss_deadline(work, locked)
-    elif job.state == State.ACTIVE and attempt is not None and lease is not None:
-        if attempt.deadline_at and attempt.deadline_at <= work.now:
-            ended = lose_attempt(
-                work, locked, Attempt.Outcome.TIMED_OUT, "The attempt's time is over."
-            )
-        elif _superseded(lease.session_id):
-            ended = lose_attempt(
-                work, locked, Attempt.Outcome.SUPERSEDED, "A newer session has taken its place."
-            )
-        elif lease.expires_at <= work.now:
-            ended = lose_attempt(
-                work, locked, Attempt.Outcome.LEASE_EXPIRED, "The lease has expired."
-            )
-    elif (
+    job = locked.job
+    ended = end_attempt_if_due(work, locked, actor=ACTOR)
+    if ended is None and (
         job.state == State.QUEUED
         and job.attempt == 0
         and job.expires_if_not_started_at
@@ -220,7 +205,7 @@ def end_if_due(*, task_id: str) -> str | None:
             actor=ACTOR,
             reason="The job was not started in time.",
         )
-    elif job.state == State.QUEUED and approval_expired(job, at=work.now):
+    elif ended is None and job.state == State.QUEUED and approval_expired(job, at=work.now):
         ended = "approval"
         end_approval(
             work,
@@ -232,12 +217,45 @@ def end_if_due(*, task_id: str) -> str | None:
     return ended
 
 
+def end_attempt_if_due(
+    work: Work, locked: LockedJob, *, actor: str, backoff: bool = True
+) -> str | None:
+    """End a locked job whose deadline has passed, or its attempt whose time or session is over.
+
+    Its lease is locked too. The caller saves; what is returned is as of `end_if_due`.
+
+    :param backoff: whether the next attempt waits for the job type's delay.
+    """
+    job, attempt, lease = locked.job, locked.last_attempt, locked.lease
+    if job.deadline_at and job.deadline_at <= work.now and job.state not in job.FINISHED:
+        return _miss_deadline(work, locked, actor=actor)
+    if job.state != State.ACTIVE or attempt is None or lease is None:
+        return None
+    if attempt.deadline_at and attempt.deadline_at <= work.now:
+        outcome, reason = Attempt.Outcome.TIMED_OUT, "The attempt's time is over."
+    elif _superseded(lease.session_id):
+        outcome, reason = Attempt.Outcome.SUPERSEDED, "A newer session has taken its place."
+    elif lease.expires_at <= work.now:
+        outcome, reason = Attempt.Outcome.LEASE_EXPIRED, "The lease has expired."
+    else:
+        return None
+    return lose_attempt(work, locked, outcome, reason, actor=actor, backoff=backoff)
+
+
 def _superseded(session_pk: int) -> bool:
     [[row]] = sql.pipeline(sql.Statement(READ_SESSION, (session_pk,)))
     return row["state"] == "superseded"
 
 
-def lose_attempt(work: Work, locked: LockedJob, outcome: str, reason: str) -> str:
+def lose_attempt(
+    work: Work,
+    locked: LockedJob,
+    outcome: str,
+    reason: str,
+    *,
+    actor: str = ACTOR,
+    backoff: bool = True,
+) -> str:
     """End an attempt over its worker's head: its token is void, the job goes where it must."""
     attempt = work.end_attempt(locked, outcome)
     attempt.error_code = outcome.upper()
@@ -246,21 +264,22 @@ def lose_attempt(work: Work, locked: LockedJob, outcome: str, reason: str) -> st
     after_lost_attempt(
         work,
         locked,
-        actor=ACTOR,
+        actor=actor,
         reason=reason,
         retryable=True,
         failed=f"job.{outcome}",
+        backoff=backoff,
     )
     return str(outcome)
 
 
-def _miss_deadline(work: Work, locked: LockedJob) -> str:
+def _miss_deadline(work: Work, locked: LockedJob, *, actor: str) -> str:
     reason = "The job's deadline has passed."
     if locked.job.state == State.ACTIVE:
         attempt = work.end_attempt(locked, Attempt.Outcome.DEADLINE_EXCEEDED)
         attempt.error_code, attempt.error_message = "DEADLINE_EXCEEDED", reason
         locked.job.fencing_token += 1
     if locked.job.state == State.ESCALATED:
-        work.end_escalation(locked, actor=ACTOR, reason=reason)
-    work.move(locked, State.FAILED, action="job.deadline_exceeded", actor=ACTOR, reason=reason)
+        work.end_escalation(locked, actor=actor, reason=reason)
+    work.move(locked, State.FAILED, action="job.deadline_exceeded", actor=actor, reason=reason)
     return "deadline_exceeded"

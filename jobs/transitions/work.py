@@ -355,6 +355,12 @@ class Work:
         if statements:
             sql.pipeline(*statements)
         self._announce()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Forget what is saved, so that a further move of the transaction can be saved after it."""
+        self._jobs, self._ended, self._dropped = {}, {}, []
+        self._events, self._facts, self._fresh, self._statements = [], [], [], []
 
     def _announce(self) -> None:
         """Wake the workers whose jobs can be claimed now, once that is committed."""
@@ -399,6 +405,17 @@ def lock(
         work.locked[locked.job.task_id] = locked
     load_context(work.locked.values(), around)
     return work
+
+
+def lock_lease(work: Work, locked: LockedJob) -> None:
+    """Lock the lease of a job that is held, and read again what stands around it, and the clock.
+
+    A heartbeat takes the lease's row alone: one that is under way is seen, or comes too late.
+    """
+    task_ids = [locked.job.task_id]
+    _, around = sql.pipeline(sql.any_of(LOCK_LEASES, task_ids), read_context(task_ids))
+    work.now, locked.lease = around[0]["now"], None
+    load_context([locked], around)
 
 
 def read_context(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from uuid_utils.compat import uuid7
 
@@ -19,6 +20,7 @@ from governance.core.errors import (
     AdmissionClosed,
     AdmissionDraining,
     ApprovalRequired,
+    AttemptsExhausted,
     DispatcherEpochStale,
     InvalidArgument,
     InvalidTransition,
@@ -39,7 +41,15 @@ from jobs.transitions.claims import CLAIMABLE
 from jobs.transitions.story import Rework
 from tests import plans
 from tests.evidence import actions, facts, refused, untouched
-from tests.work import ANNA, Running, close, make_available, pass_time, trips
+from tests.work import (
+    ANNA,
+    Running,
+    close,
+    expire_lease,
+    make_available,
+    pass_time,
+    trips,
+)
 
 ROUND_TRIPS_MAX = 4
 
@@ -177,6 +187,92 @@ class TestAClaimOfARunningJob:
 
         with refused(LeaseHeldByAnother, job):
             transitions.claim(entry=entry, task_id=job.task_id, owner="hermes", runtime="http")
+
+
+class TestAClaimOfAJobWhoseLeaseHasExpired:
+    def test_ends_the_attempt_and_makes_the_next_at_once(
+        self, running: Any, other_worker: Entry
+    ) -> None:
+        held = running()
+        expire_lease(held.job)
+
+        answer = transitions.claim(entry=other_worker, task_id=held.job.task_id, owner="hermes")
+
+        held.job.refresh_from_db()
+        assert (answer.outcome, answer.grant.attempt.number) == ("claimed", 2)
+        assert (held.job.state, held.job.attempt) == ("active", 2)
+        assert answer.grant.attempt.fencing_token == held.job.fencing_token == 3
+        first, second = held.job.attempts.order_by("number")
+        assert (first.outcome, second.outcome) == ("lease_expired", None)
+        assert Lease.objects.get(job=held.job).attempt == 2
+        assert actions(held.job)[-2:] == ["job.lease_expired", "job.claimed"]
+
+    def test_is_the_next_attempt_for_its_holder_too(self, running: Any, worker: Entry) -> None:
+        held = running()
+        expire_lease(held.job)
+
+        answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+
+        assert (answer.outcome, answer.grant.attempt.number) == ("claimed", 2)
+
+    def test_that_is_refused_for_want_of_attempts_ends_it_nevertheless(
+        self, running: Any, other_worker: Entry
+    ) -> None:
+        held = running(max_attempts=1)
+        expire_lease(held.job)
+
+        answer = transitions.claim(entry=other_worker, task_id=held.job.task_id, owner="hermes")
+
+        held.job.refresh_from_db()
+        assert type(answer) is AttemptsExhausted
+        assert (held.job.state, held.job.attempts.get().outcome) == ("failed", "lease_expired")
+        assert actions(held.job)[-1] == "job.lease_expired"
+
+    def test_with_an_unknown_execution_leaves_it_in_doubt(
+        self, running: Any, other_worker: Entry
+    ) -> None:
+        held = running()
+        Job.objects.filter(pk=held.job.pk).update(unresolved_executions=1)
+        expire_lease(held.job)
+
+        answer = transitions.claim(entry=other_worker, task_id=held.job.task_id, owner="hermes")
+
+        held.job.refresh_from_db()
+        assert type(answer) is OutcomeUnknown
+        assert (held.job.state, held.job.attempt) == ("in_doubt", 1)
+
+    def test_that_is_paused_waits_in_the_queue(self, running: Any, other_worker: Entry) -> None:
+        held = running()
+        transitions.pause(task_id=held.job.task_id, **ANNA)
+        expire_lease(held.job)
+
+        answer = transitions.claim(entry=other_worker, task_id=held.job.task_id, owner="hermes")
+
+        held.job.refresh_from_db()
+        assert type(answer) is InvalidTransition
+        assert (held.job.state, held.job.paused) == ("queued", True)
+
+    def test_by_an_agent_that_is_closed_changes_nothing(
+        self, running: Any, other_worker: Entry
+    ) -> None:
+        held = running()
+        expire_lease(held.job)
+        Agent.objects.filter(name="hermes").update(
+            admission="closed", admission_generation=F("admission_generation") + 1
+        )
+
+        with refused(AdmissionClosed, held.job):
+            transitions.claim(entry=other_worker, task_id=held.job.task_id, owner="hermes")
+
+    def test_is_refused_while_the_lease_lives_with_what_it_has_left(
+        self, running: Any, other_worker: Entry
+    ) -> None:
+        held = running()
+
+        with refused(LeaseHeldByAnother, held.job) as refusal:
+            transitions.claim(entry=other_worker, task_id=held.job.task_id, owner="hermes")
+
+        assert 890 < (refusal.value.after_seconds or 0) <= 900
 
 
 class TestAClaimIsRefused:

@@ -520,9 +520,16 @@ MUTANTS = (
     Mutant(
         "lease judged again by the sweep",
         SWEEPING,
-        "        elif lease.expires_at <= work.now:\n",
-        "        else:\n",
+        "    elif lease.expires_at <= work.now:\n",
+        "    elif True:\n",
         ("tests/jobs/test_sweeping.py", "tests/races/test_outcomes.py"),
+    ),
+    Mutant(
+        "lease judged again by a claim",
+        CLAIMS,
+        "        lock_lease(work, locked)\n",
+        "",
+        ("tests/races/test_claim.py",),
     ),
     Mutant(
         "sweep leaves alone what others hold",

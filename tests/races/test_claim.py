@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
 
 from agents.entry import Entry
-from governance.core.errors import InvalidTransition, LeaseHeldByAnother
+from governance.core import clock
+from governance.core.errors import InvalidTransition, LeaseHeldByAnother, StaleFencingToken
 from jobs import transitions
 from jobs.models import Attempt, Job, Lease
 from jobs.transitions import claims
 from tests.evidence import actions
-from tests.work import ANNA
+from tests.work import ANNA, Running, expire_lease
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -52,6 +54,78 @@ def test_control_without_the_lock_both_claims_believe_that_they_have_it(
     _, lost = race(claim_of(worker, job), claim_of(other_worker, job))
 
     assert isinstance(lost, IntegrityError)
+
+
+def complete_of(entry: Entry, held: Running) -> Callable[[], Any]:
+    return lambda: transitions.complete(
+        entry=entry, completions=[held.binding | {"result": {"n": 1}}]
+    )
+
+
+def test_a_claim_of_an_expired_lease_that_meets_the_completion_finds_it_completed(
+    race: Any, running: Any, worker: Entry, other_worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    [done], late = race(complete_of(worker, held), claim_of(other_worker, held.job))
+
+    assert (done.outcome, late.outcome) == ("recorded", "already_completed")
+    assert Attempt.objects.get(job=held.job).outcome == "completed"
+
+
+def test_a_completion_that_meets_the_claim_of_its_expired_lease_is_fenced(
+    race: Any, running: Any, worker: Entry, other_worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    claimed, [late] = race(claim_of(other_worker, held.job), complete_of(worker, held))
+
+    assert claimed.outcome == "claimed"
+    assert type(late) is StaleFencingToken
+    assert actions(held.job)[-2:] == ["job.lease_expired", "job.claimed"]
+
+
+@pytest.mark.usefixtures("no_job_locks")
+def test_control_without_the_lock_the_late_claim_breaks_a_rule_of_the_database(
+    race: Any, running: Any, worker: Entry, other_worker: Entry
+) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    _, late = race(complete_of(worker, held), claim_of(other_worker, held.job))
+
+    assert isinstance(late, IntegrityError)
+
+
+def renewal_of(job: Job) -> Callable[[], Any]:
+    """Do what a heartbeat does that came in time and has not committed yet."""
+    later = clock.now() + timedelta(minutes=15)
+    return lambda: Lease.objects.filter(job=job).update(expires_at=later)
+
+
+def test_a_claim_that_meets_a_renewal_sees_it(race: Any, running: Any, other_worker: Entry) -> None:
+    held = running()
+    expire_lease(held.job)
+
+    _, late = race(renewal_of(held.job), claim_of(other_worker, held.job))
+
+    assert type(late) is LeaseHeldByAnother
+    assert Lease.objects.get(job=held.job).attempt == 1
+
+
+def test_control_without_the_lock_of_the_lease_a_renewed_attempt_is_ended(
+    race: Any, running: Any, other_worker: Entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = running()
+    expire_lease(held.job)
+    monkeypatch.setattr(claims, "lock_lease", lambda work, locked: None)
+
+    _, late = race(renewal_of(held.job), claim_of(other_worker, held.job))
+
+    assert late.outcome == "claimed"
+    assert Lease.objects.get(job=held.job).attempt == 2
 
 
 def test_two_claims_of_the_next_job_never_wait_for_each_other(
