@@ -8,12 +8,15 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from agents import workload
         from governance.core import verbs
+        from governance.relay import pulse
         from governance.web import metrics
         from jobs import console, triggers  # noqa: F401 - pages and triggers register themselves
         from jobs.metrics import gauges
         from jobs.verbs import VERBS
+        from jobs.waiting import SWEEPER, SWEEPER_SILENT_SECONDS
         from jobs.workload import JobsWorkload
 
         verbs.register(*VERBS)
         workload.provide(JobsWorkload())
         metrics.register(gauges)
+        pulse.expect(SWEEPER, within_seconds=SWEEPER_SILENT_SECONDS)

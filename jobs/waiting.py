@@ -17,6 +17,8 @@ from jobs.models import WAITING_STATES, Execution, Job, Reconciliation
 DEPTH_MAX = 2000
 #: The sweeper's pulse, whose details are what its last round failed at.
 SWEEPER = "sweeper"
+#: A sweeper ends its rounds every few seconds; one that is silent for so long is not there.
+SWEEPER_SILENT_SECONDS = 60
 CLAIMABLE_AT = Job.CLAIMABLE_AT.format("j")
 
 #: Of an execution: whether somebody has found out what became of it.

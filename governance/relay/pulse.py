@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from governance.core import clock
 from governance.relay.models import Pulse
+
+#: How long each process that somebody counts on may go without a round, by its name.
+_expected: dict[str, timedelta] = {}
+
+
+def expect(name: str, *, within_seconds: float) -> None:
+    """Count on a process: `silent` names it when it has not finished a round for so long."""
+    _expected[name] = timedelta(seconds=within_seconds)
+
+
+def silent() -> list[str]:
+    """Return the processes that are counted on and have no pulse, or one that is too old."""
+    beats, now = last_beats(), clock.now()
+    return sorted(
+        name
+        for name, within in _expected.items()
+        if name not in beats or beats[name] < now - within
+    )
 
 
 def beat(name: str, **details: Any) -> None:

@@ -14,6 +14,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 
 from governance.core import schema
 from governance.evidence import envelopes
+from governance.relay import pulse
 from governance.web import metrics
 
 
@@ -25,7 +26,11 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """GET /readyz: 200 when requests can be served, else 503; `checks` says what is wanting."""
+    """GET /readyz: 200 when requests can be served, else 503; `checks` says what is wanting.
+
+    `degraded` names the background processes that are silent. That takes nothing out of service:
+    requests are served without them.
+    """
     found: dict[str, str] = {}
     try:
         found["database"] = "ok" if reachable() else "no answer"
@@ -35,8 +40,12 @@ def readyz(request: HttpRequest) -> HttpResponse:
         # Not the reason: it names hosts and roles, and anybody may ask.
         found["database"] = "unreachable"
     ready = all(state == "ok" for state in found.values())
-    status = "ready" if ready else "not ready"
-    return JsonResponse({"status": status, "checks": found}, status=200 if ready else 503)
+    content = {
+        "status": "ready" if ready else "not ready",
+        "checks": found,
+        "degraded": pulse.silent() if ready else [],
+    }
+    return JsonResponse(content, status=200 if ready else 503)
 
 
 @require_safe

@@ -33,12 +33,25 @@ def test_health_is_told_without_asking_the_database(anybody):
 
 @pytest.mark.django_db
 def test_a_complete_installation_is_ready(anybody):
+    pulse.beat("sweeper")
     answer = anybody.get("/readyz")
     assert answer.status_code == 200
     assert answer.json() == {
         "status": "ready",
         "checks": {"database": "ok", "migrations": "ok", "triggers": "ok"},
+        "degraded": [],
     }
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("there", [False, True], ids=["no pulse", "an old pulse"])
+def test_a_sweeper_that_is_silent_is_named_and_takes_nothing_out_of_service(anybody, there):
+    if there:
+        pulse.beat("sweeper")
+        Pulse.objects.update(at=clock.now() - timedelta(seconds=61))
+    answer = anybody.get("/readyz")
+    assert (answer.status_code, answer.json()["status"]) == (200, "ready")
+    assert answer.json()["degraded"] == ["sweeper"]
 
 
 @pytest.mark.django_db
