@@ -167,7 +167,11 @@ class Inhibit:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who calls, as the database says it. `session_pk` is None for a writer without a session."""
+    """Who calls, as the database says it.
+
+    `session_pk` is None for a writer without a session, and `worker_id` empty for one that names
+    nobody; `credential` is the prefix of the one that it came with.
+    """
 
     agent_id: int
     agent: str
@@ -183,6 +187,7 @@ class Caller:
     max_risk_tier: str
     inhibit: Inhibit | None
     now: datetime
+    credential: str = ""
     key: UUID | None = None
     if_match: int | None = None
 
@@ -195,6 +200,19 @@ class Caller:
     def activated(self) -> bool:
         """Return whether the caller acts under an activated session."""
         return self.kind == "activated"
+
+    def named(self, worker_id: str = "") -> dict[str, str]:
+        """Return what an audit event names the caller by, beside its agent.
+
+        The session or else the worker, and the credential.
+
+        :param worker_id: whom an item of a batch names; default the request's.
+        """
+        if self.activated:
+            named = {"session_id": str(self.session_id)}
+        else:
+            named = {"worker_id": worker_id or self.worker_id}
+        return named | {"credential": self.credential}
 
 
 def enter(
@@ -297,6 +315,7 @@ def _caller(entry: Entry, row: sql.Row) -> Caller:
         max_risk_tier=row["max_risk_tier"],
         inhibit=inhibit,
         now=row["now"],
+        credential=entry.principal.credential_prefix,
         key=entry.key.key if entry.key else None,
         if_match=entry.if_match,
     )

@@ -16,7 +16,7 @@ _NOBODY = tokens.generate().hashed
 
 # No locks. Index: the unique one on `prefix`.
 FIND = """
-SELECT c.id, c.hashed_key, c.scopes, c.certificate_sha256, c.agent_id, c.submitter_id,
+SELECT c.id, c.prefix, c.hashed_key, c.scopes, c.certificate_sha256, c.agent_id, c.submitter_id,
        coalesce(a.name, s.name) AS name, a.enabled, coalesce(u.username, '') AS owner,
        c.revoked_at IS NOT NULL AS revoked,
        coalesce(c.expires_at <= clock_timestamp(), false) AS expired,
@@ -42,7 +42,8 @@ UPDATE agents_credential SET last_used_at = clock_timestamp()
 class Principal:
     """An authenticated caller. `id` is the primary key of its agent or submitter.
 
-    `requested_by` is the username of the person who answers for a submitter, or empty.
+    `requested_by` is the username of the person who answers for a submitter, or empty;
+    `credential_prefix` names the credential, and is no secret.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Principal:
     scopes: frozenset[str]
     certificate_sha256: str = ""
     requested_by: str = ""
+    credential_prefix: str = ""
 
     #: What Django and DRF ask of a `request.user`.
     is_authenticated = True
@@ -107,6 +109,7 @@ def identify(*, token: str, certificate_sha256: str = "") -> Principal:
         scopes=frozenset(row["scopes"]),
         certificate_sha256=row["certificate_sha256"],
         requested_by=row["owner"],
+        credential_prefix=row["prefix"],
     )
 
 

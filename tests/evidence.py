@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -61,6 +62,12 @@ def actions(job: Job) -> list[str]:
     """Return the actions of the job's audit chain, in order."""
     events = AuditEvent.objects.filter(subject=job.audit_subject).order_by("seq")
     return list(events.values_list("action", flat=True))
+
+
+def events_of(job: Job) -> list[dict[str, Any]]:
+    """Return the details of the job's audit events, in order."""
+    events = AuditEvent.objects.filter(subject=job.audit_subject).order_by("seq")
+    return [json.loads(bytes(event.body))["details"] for event in events]
 
 
 def facts(job: Job) -> list[tuple[int, str]]:

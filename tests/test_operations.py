@@ -83,6 +83,7 @@ def test_three_operations_are_called_without_http_and_answered_again_over_it(
         Request({"worker_id": "w"}, identity=T1),
     )
     delivery = {
+        "worker_id": "w",
         "attempt": 1,
         "fencing_token": claimed.members["fencing_token"],
         "result": {"n": 1},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agents.entry import Entry
 from agents.principals import Principal
+from governance.core.errors import FieldFault, InvalidArgument
 from governance.operations.operation import Call
 
 
@@ -28,3 +29,22 @@ def entry_of(call: Call, worker_id: str | None = None) -> Entry:
         key=call.key,
         if_match=context.if_match,
     )
+
+
+def named_entry(call: Call, worker_id: str | None) -> Entry:
+    """Return who calls, where a lease is asked for or written under: it must be somebody.
+
+    :raises InvalidArgument: as `need_name`.
+    """
+    need_name(call, worker_id)
+    return entry_of(call, worker_id)
+
+
+def need_name(call: Call, worker_id: str | None, *, pointer: str = "/worker_id") -> None:
+    """Refuse a request that names neither a session nor a worker. Source: contract, section 1.
+
+    :raises InvalidArgument: at the pointer where the worker's name belongs.
+    """
+    if call.context.session_id is None and not worker_id:
+        fault = FieldFault(pointer, "required without an activated session")
+        raise InvalidArgument(errors=[fault])

@@ -214,7 +214,7 @@ def _rebind(
     session.protocol_version, session.runtime = boot.protocol_version, boot.runtime
     session.capabilities = boot.capabilities
     session.save()
-    _note(agent, "session.rebound", principal.text, now, details=_named(session))
+    _note(agent, "session.rebound", principal.text, now, details=_named(session, by=principal))
     return session
 
 
@@ -251,7 +251,7 @@ def _begin(
         created_at=now,
     )
     action = "session.activated" if approved else "session.awaiting_approval"
-    _note(agent, action, principal.text, now, details=_named(session))
+    _note(agent, action, principal.text, now, details=_named(session, by=principal))
     return session
 
 
@@ -289,8 +289,9 @@ def _answer(
     }
 
 
-def _named(session: Session) -> dict[str, Any]:
-    return {
+def _named(session: Session, by: Principal | None = None) -> dict[str, Any]:
+    credential = {"credential": by.credential_prefix} if by is not None else {}
+    return credential | {
         "session_id": str(session.session_id),
         "cell_id": session.cell_id,
         "boot_id": session.boot_id,

@@ -72,8 +72,9 @@ STAGES = (
         "revision and generation",
         (errors.RevisionMismatch, errors.PreconditionFailed, errors.GenerationMismatch),
     ),
+    Stage("the holder", (errors.LeaseHeldByAnother,)),
     Stage("the job's state", (errors.OutcomeUnknown, errors.InvalidTransition)),
-    Stage("the lease", (errors.LeaseExpired, errors.LeaseHeldByAnother)),
+    Stage("the lease", (errors.LeaseExpired,)),
     Stage("the attempts left", (errors.AttemptsExhausted, errors.RetryCeilingReached)),
     Stage(
         "inhibit and admission",

@@ -94,6 +94,7 @@ class Operation:
     :param if_match: whether the caller may name the revision that it expects.
     :param batch_max: items of a batch, which is an object with the one member `batch_name`, or
         the bare array; 0 for operations on one thing.
+    :param beside: the shape of what may stand beside `batch_name`, for all items.
     :param query: the query parameters beside those of `filters` and `paged`, each explained.
     """
 
@@ -109,6 +110,7 @@ class Operation:
     if_match: bool = False
     batch_max: int = 0
     batch_name: str = "items"
+    beside: type[Shape] | None = None
     query: Mapping[str, str] = field(default_factory=dict)
     filters: type[FilterSet] | None = None
     paged: bool = False
@@ -142,7 +144,8 @@ operation = _declaring(Operation)
 class Call:
     """One call of an operation: `body` has the operation's shape, `key` is judged.
 
-    The body of a batch is a list, in which an item that is malformed is its refusal.
+    The body of a batch is a list, in which an item that is malformed is its refusal; `beside` is
+    what the batch says of all its items.
     """
 
     operation: Operation
@@ -151,6 +154,7 @@ class Call:
     identity: Mapping[str, Any]
     query: Mapping[str, str]
     key: Key | None = None
+    beside: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def principal(self) -> Principal:

@@ -40,9 +40,9 @@ def perform(operation: Operation, context: Context, request: Request) -> Answer:
     admit(operation, context.principal, request.query)
     context = _terms(operation, context)
     identity = _identity(operation, request.identity)
-    body = _body(operation, request.body)
+    body, beside = _body(operation, request.body)
     key = _key(operation, context, request, identity)
-    call = Call(operation, context, body, identity, request.query, key)
+    call = Call(operation, context, body, identity, request.query, key, beside)
     token = audit.current_request_id.set(context.request_id or audit.current_request_id.get())
     try:
         answer = operation.run(call)
@@ -107,35 +107,42 @@ def _identity(operation: Operation, given: Mapping[str, Any]) -> dict[str, Any]:
     return identity
 
 
-def _body(operation: Operation, body: Any) -> Any:
-    """Return the request's body in its shape; an absent one is an empty object.
+def _body(operation: Operation, body: Any) -> tuple[Any, dict[str, Any]]:
+    """Return the request's body in its shape, and what a batch says of all its items.
+
+    An absent body is an empty object.
 
     :raises InvalidArgument: with every fault and its JSON pointer.
     """
     if operation.reads is None:
-        return {}
+        return {}, {}
     if operation.batch_max:
-        return [_item(operation.reads, item) for item in _items(operation, body)]
+        items, beside = _items(operation, body)
+        return [_item(operation.reads, item) for item in items], beside
     members = shaped(operation.reads, {} if body is None else body)
     named = {name: members[name] for name in LOGGED_MEMBERS if members.get(name) is not None}
     structlog.contextvars.bind_contextvars(**named)
-    return members
+    return members, {}
 
 
-def _items(operation: Operation, body: Any) -> list[Any]:
-    """Return the items of a batch.
+def _items(operation: Operation, body: Any) -> tuple[list[Any], dict[str, Any]]:
+    """Return the items of a batch, and what stands beside them.
 
     :raises InvalidArgument: the outer shape is broken, or the batch is too large or empty.
     """
-    if isinstance(body, dict) and len(body) == 1:
-        [(name, inner)] = body.items()
-        body = inner if name in (operation.batch_name, "items") else None
+    beside: dict[str, Any] = {}
+    if isinstance(body, dict):
+        named = body.keys() & {operation.batch_name, "items"}
+        beside = {name: value for name, value in body.items() if name not in named}
+        if beside and operation.beside is None:
+            named = set()
+        body = body[named.pop()] if len(named) == 1 else None
     if not isinstance(body, list):
         wanted = f"an object with the one member `{operation.batch_name}`, an array"
         raise InvalidArgument("This is no batch.", errors=[FieldFault("", wanted)])
     if not 1 <= len(body) <= operation.batch_max:
         raise InvalidArgument(f"A batch has 1 to {operation.batch_max} items.")
-    return body
+    return body, shaped(operation.beside, beside) if operation.beside else {}
 
 
 def _item(shape: type[Shape], data: Any) -> dict[str, Any] | InvalidArgument:

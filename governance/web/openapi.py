@@ -149,12 +149,21 @@ class OperationSchema(AutoSchema):
             }
             content["schema"] = {
                 "type": "object",
-                "properties": {operation.batch_name: items},
+                "properties": {operation.batch_name: items} | self._beside(operation),
                 "required": [operation.batch_name],
                 "additionalProperties": False,
             }
             body["required"] = True
         return body
+
+    def _beside(self, operation: Operation) -> dict[str, Any]:
+        """Return the properties of what a batch says of all its items."""
+        if operation.beside is None:
+            return {}
+        properties: dict[str, Any] = self._map_basic_serializer(operation.beside(), "request")[
+            "properties"
+        ]
+        return properties
 
 
 def _query_parameters(operation: Operation) -> list[OpenApiParameter]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from agents.entry import Entry
-from agents.operations.callers import entry_of
-from governance.core.errors import DomainError, FieldFault, InvalidArgument
+from agents.operations.callers import entry_of, named_entry
+from governance.core.errors import DomainError
 from governance.core.idempotency import Answer
 from governance.operations.operation import DONE, Call, operation
 from jobs import metrics, transitions, wakeups
@@ -26,7 +25,7 @@ from jobs.transitions.leases import HEARTBEATS_MAX, Beat
 )
 def claim_job(call: Call) -> Answer:
     """Claim a task: its next attempt, a lease, and a new fencing token."""
-    entry, body = _named_entry(call), call.body
+    entry, body = named_entry(call, call.body.get("worker_id")), call.body
 
     def move() -> Answer:
         outcome = transitions.claim(
@@ -56,7 +55,7 @@ def claim_jobs(call: Call) -> Answer:
     The wait lies before the transaction. The answer is kept under the key only when a lease
     was granted.
     """
-    entry, body = _named_entry(call), call.body
+    entry, body = named_entry(call, call.body.get("worker_id")), call.body
 
     def move() -> Answer:
         outcomes = transitions.claim_next(
@@ -91,10 +90,12 @@ def claim_jobs(call: Call) -> Answer:
     sessions=True,
     batch_max=HEARTBEATS_MAX,
     batch_name="leases",
+    beside=shapes.BeatsIn,
 )
 def heartbeat_leases(call: Call) -> Answer:
     """Renew up to 500 leases, and learn for each what is wanted of its holder."""
-    entry = entry_of(call)
+    # Who names neither a session nor itself is judged by the tokens alone, as long as protocol 1.
+    entry = entry_of(call, call.beside.get("worker_id"))
 
     def move(leases: list[dict[str, object]]) -> list[Beat | DomainError]:
         outcomes = transitions.heartbeat(entry=entry, beats=leases)
@@ -103,18 +104,6 @@ def heartbeat_leases(call: Call) -> Answer:
         return outcomes
 
     return answer_each(call.body, move, answers.beat)
-
-
-def _named_entry(call: Call) -> Entry:
-    """Return who calls, where a lease is asked for: it must be somebody.
-
-    :raises InvalidArgument: neither a session nor a `worker_id`.
-    """
-    entry = entry_of(call, call.body.get("worker_id"))
-    if entry.session_id is None and not entry.worker_id:
-        fault = FieldFault("/worker_id", "required without an activated session")
-        raise InvalidArgument(errors=[fault])
-    return entry
 
 
 def _count(outcomes: list[ClaimOutcome]) -> None:

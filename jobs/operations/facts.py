@@ -6,13 +6,13 @@ from typing import Any
 
 from rest_framework import serializers
 
-from agents.operations.callers import entry_of
+from agents.operations.callers import entry_of, need_name
 from governance.core.idempotency import Answer
 from governance.operations.operation import DONE, Call, operation
 from governance.operations.shapes import Object, Shape, Text
 from jobs.operations import artifact_answers as answers
 from jobs.operations.execution_shapes import Sha256
-from jobs.operations.shapes import AuthorityIn
+from jobs.operations.shapes import AuthorityIn, WorkerId
 from jobs.transitions import facts
 
 TYPE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -31,7 +31,9 @@ class FactType(serializers.RegexField):
 
 
 class SubjectIn(AuthorityIn):
-    """The attempt that the fact is about."""
+    """The attempt that the fact is about, and its worker where there is no activated session."""
+
+    worker_id = WorkerId()
 
 
 class FactIn(Shape):
@@ -53,8 +55,12 @@ class FactIn(Shape):
 )
 def record_fact(call: Call) -> Answer:
     """State a fact; the same fact again answers the original receipt."""
-    entry, content = entry_of(call), dict(call.body)
+    content = dict(call.body)
     subject = content.pop("subject")
+    worker_id = subject.pop("worker_id", None) if subject else None
+    if subject:
+        need_name(call, worker_id, pointer="/subject/worker_id")
+    entry = entry_of(call, worker_id)
     about = facts.Subject(**subject) if subject else None
     stated = facts.Stated(**content)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agents.entry import Entry
-from agents.operations.callers import entry_of
+from agents.operations.callers import entry_of, named_entry, need_name
 from governance.core.errors import DomainError, FencingTokenRequired
 from governance.core.idempotency import Answer
 from governance.operations.operation import Call, operation
@@ -31,7 +31,7 @@ RECORDED = ("recorded", "already_recorded")
 def complete_job(call: Call) -> Answer:
     """Record what the attempt delivered."""
     check_authority(call.body)
-    entry = entry_of(call, call.body.get("worker_id"))
+    entry = named_entry(call, call.body.get("worker_id"))
 
     def move() -> Answer:
         [outcome] = transitions.complete(entry=entry, completions=[{**call.body, **call.identity}])
@@ -53,7 +53,7 @@ def complete_job(call: Call) -> Answer:
 )
 def complete_jobs(call: Call) -> Answer:
     """Record what up to 500 attempts delivered, each by itself."""
-    items = [_authorized(item) for item in call.body]
+    items = [_authorized(call, item) for item in call.body]
     entry = entry_of(call, _one_worker(items))
 
     def move() -> Answer:
@@ -134,11 +134,11 @@ def reflect_on_job(call: Call) -> Answer:
 )
 def reflect(call: Call) -> Answer:
     """Append a reflection to the named task."""
-    return _reflected(call, task_id=call.body["task_id"])
+    return _reflected(call, task_id=call.body["task_id"], unnamed=True)
 
 
-def _reflected(call: Call, *, task_id: str) -> Answer:
-    entry, authority, members = _attempt_write(call)
+def _reflected(call: Call, *, task_id: str, unnamed: bool = False) -> Answer:
+    entry, authority, members = _attempt_write(call, unnamed=unnamed)
     content = {name: members[name] for name in FIELDS if name in members}
 
     def move() -> Answer:
@@ -154,9 +154,16 @@ def _reflected(call: Call, *, task_id: str) -> Answer:
     return call.once(move)
 
 
-def _attempt_write(call: Call) -> tuple[Entry, dict[str, Any], dict[str, Any]]:
-    """Return who writes, the attempt in whose name, and what: the other members of the body."""
+def _attempt_write(
+    call: Call, *, unnamed: bool = False
+) -> tuple[Entry, dict[str, Any], dict[str, Any]]:
+    """Return who writes, the attempt in whose name, and what: the other members of the body.
+
+    :param unnamed: whether the form knows callers that name neither a session nor themselves.
+    """
     check_authority(call.body)
+    if not unnamed:
+        need_name(call, call.body.get("worker_id"))
     members = dict(call.body)
     entry = entry_of(call, members.pop("worker_id", None))
     authority = {name: members.pop(name, None) for name in ("attempt", "fencing_token")}
@@ -172,13 +179,14 @@ def check_authority(body: dict[str, Any]) -> None:
         raise FencingTokenRequired("attempt and fencing_token go together.")
 
 
-def _authorized(item: dict[str, Any] | DomainError) -> dict[str, Any] | DomainError:
+def _authorized(call: Call, item: dict[str, Any] | DomainError) -> dict[str, Any] | DomainError:
     """Return an item of a batch, or what is wrong with its authority."""
     if isinstance(item, DomainError):
         return item
     try:
         check_authority(item)
-    except FencingTokenRequired as refusal:
+        need_name(call, item.get("worker_id"))
+    except DomainError as refusal:
         return refusal
     return item
 

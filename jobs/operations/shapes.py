@@ -194,8 +194,17 @@ class BeatIn(AuthorityIn):
     progress = Progress()
 
 
+class BeatsIn(Shape):
+    """Whose leases they are, without an activated session."""
+
+    worker_id = WorkerId()
+
+
 class _AttemptIn(Shape):
-    """The authority that a write carries; both, or neither in the older worker contract."""
+    """The authority that a write carries; both, or neither in the older worker contract.
+
+    `worker_id` names the holder where there is no activated session, and is a label else.
+    """
 
     worker_id = WorkerId()
     attempt = Whole(min_value=1, max_value=2**31 - 1, required=False, allow_null=True)

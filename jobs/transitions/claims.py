@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -18,7 +17,6 @@ from governance.core.errors import (
     FieldFault,
     InvalidArgument,
     InvalidTransition,
-    LeaseHeldByAnother,
     MaintenanceInhibited,
     OutcomeUnknown,
     RiskNotAllowed,
@@ -26,7 +24,12 @@ from governance.core.errors import (
 )
 from jobs.models import Attempt, Job, Lease
 from jobs.transitions.decisions import end_approval
-from jobs.transitions.preconditions import approval_expired, need_match, need_not_closed
+from jobs.transitions.preconditions import (
+    approval_expired,
+    held_by_another,
+    need_match,
+    need_not_closed,
+)
 from jobs.transitions.story import Past, read_pasts
 from jobs.transitions.sweeping import end_attempt_if_due
 from jobs.transitions.work import (
@@ -100,7 +103,7 @@ class LeaseGrant:
 
 @dataclass(frozen=True)
 class ClaimOutcome(Outcome):
-    """The outcome of a claim. `grant` is None where its worker gets none, or not again."""
+    """The outcome of a claim. `grant` is None where its worker gets none."""
 
     grant: LeaseGrant | None = None
 
@@ -307,29 +310,31 @@ def _check_risk(locked: LockedJob, caller: Caller) -> None:
 def _already_running(
     work: Work, locked: LockedJob, caller: Caller, runtime: str | None
 ) -> ClaimOutcome:
-    """Answer a claim of a job that runs: the same session learns that it holds it."""
+    """Answer a claim of a job that runs: its holder is given the same attempt and token again.
+
+    An id belongs to one process, so that a claim answered more than once is counted, and shown.
+    Nothing is renewed.
+    """
     lease, attempt = locked.lease, locked.last_attempt
-    current = {"state": locked.job.state, "attempt": locked.job.attempt}
     if lease is None or attempt is None or lease.session_id != caller.session_pk:
         need_match(work, locked)
-        left = lease.expires_at - work.now if lease is not None else timedelta()
-        raise LeaseHeldByAnother(
-            current=current, after_seconds=max(1, math.ceil(left.total_seconds()))
-        )
+        raise held_by_another(work, locked)
     if runtime and runtime != attempt.runtime:
         need_match(work, locked)
-        raise LeaseHeldByAnother(
-            f"The attempt runs under the runtime {attempt.runtime}.", current=current
+        raise held_by_another(
+            work, locked, f"The attempt runs under the runtime {attempt.runtime}."
         )
-    if caller.activated:
-        grant = _granted(work, locked, _pasts([locked]))
-        return ClaimOutcome("already_running", locked, grant)
-    # An implicit session is only a name: whoever else uses it must not get the token. From now on
-    # a write that names the worker alone is ambiguous.
+    grant = _granted(work, locked, _pasts([locked]))
     attempt.claim_answers += 1
     work.touch_attempt(attempt)
+    work.note(
+        locked,
+        action="job.claim_repeated",
+        actor=caller.actor,
+        details={"claim_answers": attempt.claim_answers},
+    )
     work.save()
-    return ClaimOutcome("already_running", locked)
+    return ClaimOutcome("already_running", locked, grant)
 
 
 def _check_claimable(work: Work, locked: LockedJob) -> None:

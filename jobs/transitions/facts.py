@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db.models import Q
 from uuid_utils.compat import uuid7
 
-from agents.entry import Entry, enter
+from agents.entry import Caller, Entry, enter
 from agents.models import Agent
 from governance.core import audit, clock, outbox, sql
 from governance.core.digests import canonical, sha256_hex
@@ -85,7 +85,7 @@ def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) 
     :raises ChecksumMismatch: the digest is not that of the data.
     :raises InvalidArgument: the type is one of the service's own, or the data is too large.
     :raises NotFound, WrongOwner: the subject is not a job of this agent.
-    :raises SessionSuperseded, DispatcherEpochStale: the process that holds the token was fenced.
+    :raises LeaseHeldByAnother: the token is another's.
     """
     _check(stated)
     principal = entry.principal.text
@@ -93,7 +93,7 @@ def state_fact(*, entry: Entry, stated: Stated, subject: Subject | None = None) 
     if subject is None:
         caller, _ = enter(entry, also=[identity])
         known = _known(principal, stated, stream=principal)
-        return known or _state_of_agent(caller.agent_id, principal, stated)
+        return known or _state_of_agent(caller, principal, stated)
     work = lock([subject.task_id], entry=entry, numbers=[subject.attempt], first=[identity])
     locked = work.get(subject.task_id)
     current = _is_current(locked, subject)
@@ -173,8 +173,8 @@ def _state_of_job(
     return Receipt.of(fact)
 
 
-def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> Receipt:
-    agent = Agent.objects.select_for_update(no_key=True).get(pk=agent_id)
+def _state_of_agent(caller: Caller, principal: str, stated: Stated) -> Receipt:
+    agent = Agent.objects.select_for_update(no_key=True).get(pk=caller.agent_id)
     fact = _fact(principal, stated, stream=principal, at=clock.now())
     fact.sequence = outbox.next_in_stream(principal)
     fact.save(force_insert=True)
@@ -183,7 +183,7 @@ def _state_of_agent(agent_id: int, principal: str, stated: Stated) -> Receipt:
         action="fact.stated",
         actor=principal,
         at=fact.recorded_at,
-        details=stated.audited,
+        details=caller.named() | stated.audited,
     )
     return Receipt.of(fact)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,7 @@ from governance.core import sql
 from governance.core.errors import (
     DomainError,
     LeaseExpired,
+    LeaseHeldByAnother,
     NotFound,
     StaleFencingToken,
     WrongOwner,
@@ -27,6 +29,10 @@ from governance.core.errors import (
 
 HEARTBEATS_MAX = 500
 
+# Whether the caller holds the lease of a session: `preconditions.holds`, in SQL.
+HOLDS = """CASE WHEN %(session)s::uuid IS NOT NULL
+                THEN s.kind = 'activated' AND s.session_id = %(session)s::uuid
+                ELSE s.kind = 'implicit' AND %(worker)s IN ('', s.worker_id) END"""
 # One statement, autocommit: nothing stays open while the socket is slow. Locks: the leases, in
 # job order, waiting for a transition that is at one; the clock is read after that wait. Renews
 # only what is still live, of a caller that may act, and never shortens. Updates no indexed column,
@@ -45,7 +51,7 @@ WITH caller AS MATERIALIZED (
      ORDER BY l.job_id FOR NO KEY UPDATE
 ), timed AS MATERIALIZED (
     SELECT locked.*, s.agent_id, clock_timestamp() AS clock, c.fault AS caller_fault,
-           {session_fault("s", "c.dispatcher_epoch")} AS holder_fault
+           {session_fault("s", "c.dispatcher_epoch")} AS holder_fault, {HOLDS} AS held
       FROM locked JOIN agents_session s ON s.id = locked.session_id CROSS JOIN caller c
 ), beaten AS (
     UPDATE jobs_lease l
@@ -54,7 +60,7 @@ WITH caller AS MATERIALIZED (
       FROM timed t JOIN named q ON q.job_pk = t.job_id
      WHERE l.job_id = t.job_id AND t.fencing_token = q.token AND t.attempt = q.attempt
        AND t.expires_at > t.clock AND t.agent_id = %(agent)s
-       AND t.caller_fault IS NULL AND t.holder_fault IS NULL
+       AND t.caller_fault IS NULL AND t.holder_fault IS NULL AND t.held
     RETURNING l.job_id, l.attempt, l.fencing_token, l.expires_at, l.lease_seconds, t.clock
 ), seen AS (
     UPDATE agents_presence p SET last_heartbeat_at = t.clock
@@ -64,7 +70,8 @@ WITH caller AS MATERIALIZED (
 )
 SELECT q.place, q.token AS named_token, q.attempt AS named_attempt, q.job_pk, j.agent_id, j.state,
        j.paused, j.fencing_token, j.attempt, j.revision, b.expires_at, b.lease_seconds, b.clock,
-       t.holder_fault, a.admission, c.fault, c.dispatcher_epoch, clock_timestamp() AS now,
+       t.holder_fault, t.held, t.expires_at AS lease_ends_at, a.admission, c.fault,
+       c.dispatcher_epoch, clock_timestamp() AS now,
        (SELECT p.outcome FROM jobs_attempt p WHERE p.job_id = q.job_pk AND p.number = q.attempt
            AND p.fencing_token = q.token) AS outcome
   FROM caller c
@@ -110,7 +117,8 @@ def heartbeat(*, entry: Entry, beats: list[dict[str, Any]]) -> list[Beat | Domai
 
     Each beat: `task_id`, `attempt`, `fencing_token`, `progress` (JSON, kept for the next attempt).
     A heartbeat never revives an expired lease and never shortens one; it raises no revision and
-    writes no audit event. A lease named twice is beaten by its first mention.
+    writes no audit event. A lease named twice is beaten by its first mention; one of another
+    holder is refused.
 
     :raises PermissionDenied, SessionRequired, SessionNotApproved, SessionSuperseded,
         DispatcherEpochStale: the caller may not act, as any other write of it would be refused;
@@ -132,6 +140,7 @@ def heartbeat(*, entry: Entry, beats: list[dict[str, Any]]) -> list[Beat | Domai
         "progress": progress,
         "agent": agent_id,
         "session": entry.session_id,
+        "worker": entry.worker_id,
         "epoch": entry.epoch,
     }
     [rows] = sql.pipeline(sql.Statement(BEAT, params))
@@ -176,4 +185,7 @@ def _outcome(agent_id: int, row: sql.Row) -> Beat | DomainError:
         return Beat("ended", "stop", row["state"], row["revision"], at=now, expires_at=now)
     if row["named_token"] != row["fencing_token"] or row["named_attempt"] != row["attempt"]:
         return StaleFencingToken(current=current)
+    if row["held"] is False:
+        left = (row["lease_ends_at"] - row["now"]).total_seconds()
+        return LeaseHeldByAnother(current=current, after_seconds=max(1, math.ceil(left)))
     return fault_of(row["holder_fault"], row["dispatcher_epoch"]) or LeaseExpired(current=current)

@@ -8,26 +8,30 @@ from agents.entry import Entry
 from governance.core import sql
 from governance.core.errors import DomainError, InvalidArgument, OutcomeConflict, OutcomeUnknown
 from jobs.models import Attempt, Escalation
-from jobs.transitions.preconditions import check_token, implied_attempt, need_active
+from jobs.transitions.preconditions import (
+    REPORTED,
+    check_token,
+    implied_attempt,
+    need_active,
+    recorded_before,
+)
 from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock, retry_at
-
-#: Outcomes that a worker reported itself; the others were decided over its head.
-REPORTED = frozenset({"completed", "failed", "escalated"})
 
 
 @sql.move
 def complete(*, entry: Entry, completions: list[dict[str, Any]]) -> list[Outcome | DomainError]:
     """Record what running attempts delivered, each by itself, in one transaction.
 
-    Each completion: `task_id`; `worker_id`, `attempt` and `fencing_token` (see `already_recorded`
-    for who may leave them out); `result` (JSON) and/or `result_pointer`; `needs_review`. The
-    answers come in the asked order; a task named twice is answered the second time as its
-    repetition.
+    Each completion: `task_id`; `worker_id`, default the request's; `attempt` and `fencing_token`
+    (see `implied_attempt` for who may leave them out); `result` (JSON) and/or `result_pointer`;
+    `needs_review`. The answers come in the asked order; a task named twice is answered the second
+    time as its repetition.
     """
     work = lock(
         [each["task_id"] for each in completions],
         entry=entry,
         numbers=[each.get("attempt") for each in completions],
+        unnumbered=any(each.get("attempt") is None for each in completions),
     )
     answers: list[Outcome | DomainError] = []
     for completion in completions:
@@ -50,12 +54,12 @@ def _complete_one(work: Work, completion: dict[str, Any]) -> Outcome:
         kind="complete", result=result, result_pointer=pointer, needs_review=needs_review
     )
     locked = work.get(completion["task_id"])
+    locked.worker_id = completion.get("worker_id") or ""
     if already_recorded(
         work,
         locked,
         number=completion.get("attempt"),
         token=completion.get("fencing_token"),
-        worker_id=completion.get("worker_id"),
         sha256=sha256,
     ):
         return Outcome("already_recorded", locked)
@@ -95,7 +99,7 @@ def fail(
     Retryable with attempts left: queued again after the job type's backoff. Else `failed`. With
     an execution whose outcome is unknown: `in_doubt`, whatever the worker says.
     """
-    work = lock([task_id], entry=entry, numbers=[attempt])
+    work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
     sha256 = digest(
         kind="fail", error_message=error_message, error_code=error_code, retryable=retryable
@@ -132,7 +136,7 @@ def escalate(
     notify_to: str = "",
 ) -> Outcome:
     """Hand the job to a human: the attempt ends, the job waits for an operator's resolution."""
-    work = lock([task_id], entry=entry, numbers=[attempt])
+    work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
     sha256 = digest(kind="escalate", reason=reason, notify_to=notify_to)
     if already_recorded(work, locked, number=attempt, token=fencing_token, sha256=sha256):
@@ -197,23 +201,23 @@ def already_recorded(
     number: int | None,
     token: int | None,
     sha256: str,
-    worker_id: str | None = None,
 ) -> bool:
     """Return whether the write is a repetition of the attempt's recorded outcome.
 
-    Judged in the documented order: recorded outcome, then token, then state. A write without
-    `number` and `token` (the older worker contract) passes only where it cannot be ambiguous:
-    first attempt, the same worker, its claim answered once.
+    Judged in the documented order: recorded outcome, then token, holder and state. For a write
+    without `number` and `token` see `implied_attempt`.
 
     :param sha256: `digest` of what the write says.
-    :param worker_id: whom an item of a batch names; default the caller.
     :raises OutcomeConflict: the attempt has recorded another outcome.
     :raises StaleFencingToken: the token is not the current one.
+    :raises LeaseHeldByAnother: the caller does not hold the attempt.
     :raises FencingTokenRequired: the write is ambiguous.
     :raises InvalidTransition: the job is not active.
     """
     if number is None or token is None:
-        number, token = implied_attempt(work, locked, worker_id=worker_id)
+        if recorded_before(work, locked, sha256=sha256):
+            return True
+        number, token = implied_attempt(work, locked, sha256=sha256)
     attempt = locked.attempts.get(number)
     if attempt is not None and attempt.fencing_token == token and attempt.ended_at is not None:
         if attempt.outcome_sha256 == sha256:

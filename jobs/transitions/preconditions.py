@@ -3,14 +3,15 @@
 Those of people's verbs are pure functions over the rows: each returns the refusal that the verb
 would raise, or None where it would be done, so that a page asks the transition's own rule of all
 its rows and sends no query for it.  Those of workers' writes raise, and judge in this order: token,
-state, lease, admission.
+holder, state, lease, admission.
 """
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 
-from agents.entry import Caller, fault_of
+from agents.entry import Caller
 from agents.models import RiskTier
 from governance.core.errors import (
     AdmissionClosed,
@@ -26,8 +27,8 @@ from governance.core.errors import (
     SessionRequired,
     StaleFencingToken,
 )
-from jobs.models import Execution, Job, Review
-from jobs.transitions.work import LockedJob, State, Work
+from jobs.models import Attempt, Execution, Job, Review
+from jobs.transitions.work import EndedAttempt, LockedJob, State, Work
 
 #: The actors that are people, by where they come from: `user:anna` at the console, `command:anna`
 #: at a shell. The function `jobs_person` of the database holds the same list.
@@ -39,6 +40,8 @@ EXTENDABLE = frozenset(
 )  # fmt: skip
 #: Resolutions of an escalation that let the work go on, or count it as done.
 RESUMING = frozenset({"requeue", "complete"})
+#: Outcomes that a worker reported itself; the others were decided over its head.
+REPORTED = frozenset({"completed", "failed", "escalated"})
 
 
 # --- People's verbs ---------------------------------------------------------------------------
@@ -201,15 +204,13 @@ def _unlike(job: Job, *, paused: bool) -> DomainError | None:
 
 
 def check_token(work: Work, locked: LockedJob, number: int, token: int) -> None:
-    """Refuse a token, or an attempt, that is not the current one.
+    """Refuse a token, or an attempt, that is not the current one, and who does not hold it.
 
-    An activated session's attempt is written for by an activated session, or by nobody that has
-    been fenced: whoever leaves its session out of the request is judged by the attempt's.
+    A token is a counter that anybody may know: it moves nothing for another than its holder.
 
     :raises StaleFencingToken: with what is current.
-    :raises SessionSuperseded, DispatcherEpochStale: the session that made the attempt may no
-        longer act, and the request names no other.
     :raises PreconditionFailed: the job has moved on since the revision in If-Match.
+    :raises LeaseHeldByAnother: another of the agent's sessions or workers holds the attempt.
     """
     if token != locked.job.fencing_token or number != locked.job.attempt:
         raise StaleFencingToken(
@@ -220,11 +221,42 @@ def check_token(work: Work, locked: LockedJob, number: int, token: int) -> None:
                 "revision": locked.job.revision,
             }
         )
-    caller, session = work.caller, locked.sessions.get(number)
-    if caller and session and session.activated and not caller.activated:
-        if (fault := fault_of(session.fault, caller.dispatcher_epoch)) is not None:
-            raise fault
     need_match(work, locked)
+    if number in locked.attempts and not holds(work, locked):
+        raise held_by_another(work, locked)
+
+
+def holds(work: Work, locked: LockedJob) -> bool:
+    """Return whether the caller is who claimed the running or last attempt.
+
+    Who names neither a session nor a worker is judged by the token alone, for attempts of the
+    older contract. Source: contract, section 1.
+    """
+    attempt, caller = locked.last_attempt, work.worker
+    if attempt is None:
+        return False
+    unnamed = not caller.activated and not (locked.worker_id or caller.worker_id)
+    activated = attempt.number in locked.activated
+    return (unnamed and not activated) or _made(work, locked, attempt, activated=activated)
+
+
+def _made(
+    work: Work, locked: LockedJob, attempt: Attempt | EndedAttempt, *, activated: bool
+) -> bool:
+    """Return whether the caller's session made the attempt, or the worker that it names."""
+    caller = work.worker
+    if caller.activated:
+        return attempt.session_id == caller.session_pk
+    return not activated and attempt.worker_id == (locked.worker_id or caller.worker_id)
+
+
+def held_by_another(work: Work, locked: LockedJob, detail: str = "") -> LeaseHeldByAnother:
+    """Return the refusal of who does not hold the attempt, with what its lease has left."""
+    lease, current = locked.lease, {"state": locked.job.state, "attempt": locked.job.attempt}
+    left = None
+    if lease is not None:
+        left = max(1, math.ceil((lease.expires_at - work.now).total_seconds()))
+    return LeaseHeldByAnother(detail, current=current, after_seconds=left)
 
 
 def need_match(work: Work, locked: LockedJob) -> None:
@@ -251,15 +283,12 @@ def need_active(locked: LockedJob) -> None:
 
 
 def need_lease(work: Work, locked: LockedJob) -> None:
-    """Refuse without an unexpired lease, or under a session that does not hold it.
+    """Refuse without an unexpired lease.
 
     :raises LeaseExpired: its time is over.
-    :raises LeaseHeldByAnother: another activated session than the caller's holds it.
     """
     if locked.lease is None or locked.lease.expires_at <= work.now:
         raise LeaseExpired()
-    if work.worker.activated and locked.lease.session_id != work.worker.session_pk:
-        raise LeaseHeldByAnother()
 
 
 def need_not_closed(caller: Caller) -> None:
@@ -284,24 +313,39 @@ def need_session(work: Work) -> None:
         raise SessionRequired("This call is for activated sessions; activate.")
 
 
-def implied_attempt(
-    work: Work, locked: LockedJob, *, worker_id: str | None = None
-) -> tuple[int, int]:
-    """Return attempt and token of a write that names neither, where only one can be meant.
+def implied_attempt(work: Work, locked: LockedJob, *, sha256: str = "") -> tuple[int, int]:
+    """Return attempt and token of a write that names neither: its holder means the running one.
 
-    :param worker_id: whom an item of a batch names; default the caller.
+    Ambiguous where it may be the late word of an earlier attempt of the same holder: one that was
+    taken from it, or that recorded the same. Source: contract, section 1.
+
+    :param sha256: `digest` of what the write says, empty where outcomes are not compared.
+    :raises LeaseHeldByAnother: another holds the running attempt.
+    :raises FencingTokenRequired: the write is ambiguous, or the caller made no attempt.
     """
-    attempt, caller = locked.last_attempt, work.caller
-    session = locked.sessions.get(locked.job.attempt)
-    if (
-        attempt is None
-        or caller is None
-        or caller.activated
-        or session is None
-        or session.activated
-        or locked.job.attempt != 1
-        or attempt.claim_answers != 1
-        or attempt.worker_id != (worker_id or caller.worker_id)
-    ):
+    attempt, caller = locked.last_attempt, work.worker
+    named = caller.activated or locked.worker_id or caller.worker_id
+    if attempt is None or not named:
         raise FencingTokenRequired()
+    if not holds(work, locked):
+        if locked.job.state == State.ACTIVE:
+            raise held_by_another(work, locked)
+        raise FencingTokenRequired()
+    for earlier in locked.ended:
+        if earlier.number == attempt.number or earlier.session_id != attempt.session_id:
+            continue
+        if earlier.outcome not in REPORTED or (sha256 and earlier.outcome_sha256 == sha256):
+            raise FencingTokenRequired(
+                f"This may be the late word of attempt {earlier.number}. Claim the job again: the"
+                " answer has the attempt and the token of the one that runs; send them along.",
+                current={"attempt": attempt.number, "state": locked.job.state},
+            )
     return attempt.number, attempt.fencing_token
+
+
+def recorded_before(work: Work, locked: LockedJob, *, sha256: str) -> bool:
+    """Return whether an earlier attempt of a caller that holds none has recorded just this."""
+    return not holds(work, locked) and any(
+        ended.outcome_sha256 == sha256 and _made(work, locked, ended, activated=ended.activated)
+        for ended in locked.ended
+    )

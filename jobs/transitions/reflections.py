@@ -46,9 +46,10 @@ def reflect(
     :param sequence_number: counted per job from 1; given under the job's lock when absent.
     :param content: values for `FIELDS`.
     :raises ReflectionConflict: that number is taken by other content.
-    :raises StaleFencingToken, FencingTokenRequired: not the current attempt's worker.
+    :raises StaleFencingToken, LeaseHeldByAnother, FencingTokenRequired: not the current attempt's
+        holder.
     """
-    work = lock([task_id], entry=entry, numbers=[attempt])
+    work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
     sha = digest(**{name: content.get(name) for name in FIELDS})
     if sequence_number is not None:

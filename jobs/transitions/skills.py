@@ -128,7 +128,8 @@ def extract_skills(
             action="skills.extracted",
             actor=caller.actor,
             at=caller.now,
-            details={"created": created, "updated": updated, "least": min_occurrences},
+            details=caller.named()
+            | {"created": created, "updated": updated, "least": min_occurrences},
         )
     return Extracted(created, updated, skills)
 
@@ -159,7 +160,7 @@ def rate_skill(*, entry: Entry, skill_id: int, success: bool, note: str = "") ->
         reason=note,
         before={"confidence": before},
         after={"confidence": skill.confidence},
-        details={"skill_id": skill.pk, "success": success},
+        details=caller.named() | {"skill_id": skill.pk, "success": success},
     )
     return skill
 

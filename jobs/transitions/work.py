@@ -16,7 +16,7 @@ from typing import Any
 
 from django.db import transaction
 
-from agents.entry import EPOCH, Caller, Entry, enter, session_fault
+from agents.entry import Caller, Entry, enter
 from governance.core import audit, clock, outbox, sql
 from governance.core.digests import canonical
 from governance.core.errors import NotFound, WrongOwner
@@ -89,14 +89,23 @@ LOCK_LEASES = (
 )
 # What stands around the jobs once they are locked, and the clock, in one statement after the locks:
 # each job's lease; its running or last attempt and those of the numbers that the request names,
-# each with the session that made it. One row per attempt, and one for a job without.
+# each with the kind of session that made it. One row per attempt, and one for a job without.
 READ_CONTEXT = (
     f"SELECT clock_timestamp() AS now, j.id AS job_id, {sql.select_list(Lease, 'l')},"
-    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind,"
-    f" {session_fault('s', EPOCH)} AS session_fault FROM jobs_job j"
+    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind"
+    " FROM jobs_job j"
     " LEFT JOIN jobs_lease l ON l.job_id = j.id"
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
     " LEFT JOIN agents_session s ON s.id = p.session_id WHERE j.task_id = ANY(%s::text[])"
+)
+# The attempts that have ended, for writes that name none. Index: attempt_number_once; an attempt
+# for each of the job type's ceiling at most, and no payload of them.
+READ_ENDED = (
+    "SELECT p.job_id, p.number, p.session_id, p.worker_id, p.outcome, p.outcome_sha256,"
+    " s.kind = 'activated' AS activated"
+    " FROM jobs_attempt p JOIN jobs_job j ON j.id = p.job_id"
+    " LEFT JOIN agents_session s ON s.id = p.session_id"
+    " WHERE j.task_id = ANY(%s::text[]) AND p.ended_at IS NOT NULL ORDER BY p.job_id, p.number"
 )
 DROP_LEASES = "DELETE FROM jobs_lease WHERE job_id = ANY(%s::bigint[])"
 END_ESCALATIONS = (
@@ -122,18 +131,18 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class AttemptSession:
-    """The session that made an attempt, as it stands now.
+class EndedAttempt:
+    """An attempt that has ended: whose it was, and what became of it.
 
-    `fault` is why it may no longer act, a word of `agents.entry.FAULTS`, or None.
+    `outcome_sha256` is the `digest` of what its worker reported, empty where it did not.
     """
 
-    kind: str
-    fault: str | None
-
-    @property
-    def activated(self) -> bool:
-        return self.kind == "activated"
+    number: int
+    session_id: int
+    worker_id: str
+    activated: bool
+    outcome: str
+    outcome_sha256: str
 
 
 @dataclass(kw_only=True)
@@ -142,8 +151,12 @@ class LockedJob(JobRecord):
 
     type: JobType
     lease: Lease | None = None
-    #: By the attempt's number.
-    sessions: dict[int, AttemptSession] = field(default_factory=dict)
+    #: The numbers of the attempts that an activated session has made, of those that are read.
+    activated: set[int] = field(default_factory=set)
+    #: All that have ended, where the request names no attempt.
+    ended: list[EndedAttempt] = field(default_factory=list)
+    #: The worker that an item of a batch names; empty: whom the request names.
+    worker_id: str = ""
 
 
 class Work:
@@ -213,6 +226,7 @@ class Work:
         """
         job = locked.job
         content = {"attempt": job.attempt, "revision": job.revision, **(details or {})}
+        named = self._named(locked, actor)
         # A job that has just come into being was nothing before.
         was = job.state if before is None else before
         event = audit.chain(
@@ -224,7 +238,7 @@ class Work:
             reason=reason,
             before={"state": was} if was else None,
             after={"state": job.state, "paused": job.paused},
-            details=content,
+            details=named | content,
         )
         job.fact_sequence += 1
         data = {
@@ -257,7 +271,7 @@ class Work:
             action=action,
             actor=actor,
             at=self.now,
-            details=details,
+            details=self._named(locked, actor) | details,
         )
         if fact.relayed:
             locked.job.fact_sequence += 1
@@ -265,6 +279,12 @@ class Work:
         self._events.append(event)
         self._facts.append(fact)
         self.touch(locked)
+
+    def _named(self, locked: LockedJob, actor: str) -> dict[str, str]:
+        """Return what an event names a worker by, where it is the worker's act."""
+        if self.caller is None or actor != self.caller.actor:
+            return {}
+        return self.caller.named(locked.worker_id)
 
     def touch(self, locked: LockedJob) -> None:
         """Save the job's moving columns at the end."""
@@ -381,6 +401,7 @@ def lock(
     first: Sequence[sql.Statement] = (),
     make_session: bool = False,
     if_free: bool = False,
+    unnumbered: bool = False,
 ) -> Work:
     """Lock the jobs and read what stands around them, in one round trip.
 
@@ -388,22 +409,27 @@ def lock(
     :param numbers: the attempts that the request names, beside the running or last ones.
     :param first: what is locked between the caller's agent and the jobs.
     :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
+    :param unnumbered: the request names no attempt of some job: read those that have ended.
     """
     statements = [*first, sql.any_of(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
     if if_free:
         statements.append(sql.any_of(LOCK_LEASES, task_ids))
     statements.append(read_context(task_ids, numbers))
+    if unnumbered:
+        statements.append(sql.any_of(READ_ENDED, task_ids))
     caller = None
     if entry is not None:
         caller, rows = enter(entry, also=statements, make_session=make_session)
     else:
         rows = sql.pipeline(*statements)
-    jobs, around = rows[len(first)], rows[-1]
+    jobs, around = rows[len(first)], rows[-2 if unnumbered else -1]
     work = Work(around[0]["now"] if around else clock.now(), caller)
     for row in jobs:
         locked = from_row(row)
         work.locked[locked.job.task_id] = locked
     load_context(work.locked.values(), around)
+    if unnumbered:
+        _load_ended(work.locked.values(), rows[-1])
     return work
 
 
@@ -437,7 +463,15 @@ def load_context(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
             one.lease = sql.build(Lease, row, "l")
         if number is not None:
             one.attempts[number] = sql.build(Attempt, row, "p")
-            one.sessions[number] = AttemptSession(row["session_kind"], row["session_fault"])
+            if row["session_kind"] == "activated":
+                one.activated.add(number)
+
+
+def _load_ended(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
+    by_pk = {one.job.pk: one for one in locked}
+    for row in rows:
+        if (one := by_pk.get(row.pop("job_id"))) is not None:
+            one.ended.append(EndedAttempt(**row))
 
 
 def from_row(row: sql.Row) -> LockedJob:

@@ -16,6 +16,7 @@ from governance.core.errors import (
     IdempotencyKeyReused,
     InvalidArgument,
     InvalidTransition,
+    LeaseHeldByAnother,
     NotFound,
     PermissionDenied,
     SessionNotApproved,
@@ -302,8 +303,11 @@ def test_a_heartbeat_renews_under_the_session_that_holds_the_lease(hermes, make_
     held = claim(hermes, answer, job)
     before = expiry(job)
     assert beat(hermes, answer, job, held)[0].control == "continue"
-    assert beat(hermes, answer, job, held, session_id=None, epoch=None)[0].control == "continue"
     assert expiry(job) > before
+    before = expiry(job)
+    [unnamed] = beat(hermes, answer, job, held, session_id=None, epoch=None)
+    assert isinstance(unnamed, LeaseHeldByAnother)
+    assert expiry(job) == before
 
 
 def test_a_superseded_session_renews_nothing(hermes, make_job):
@@ -315,7 +319,7 @@ def test_a_superseded_session_renews_nothing(hermes, make_job):
     with pytest.raises(SessionSuperseded):
         beat(hermes, old, job, held)
     [refusal] = beat(hermes, old, job, held, session_id=None, epoch=None)
-    assert isinstance(refusal, SessionSuperseded)
+    assert isinstance(refusal, LeaseHeldByAnother)
     with pytest.raises(SessionRequired):
         beat(hermes, old, job, held, session_id=uuid4())
     assert expiry(job) == before
@@ -330,7 +334,7 @@ def test_a_lease_of_an_older_epoch_is_not_renewed_until_it_is_bound_anew(hermes,
     with pytest.raises(DispatcherEpochStale):
         beat(hermes, answer, job, held)
     [refusal] = beat(hermes, answer, job, held, session_id=None, epoch=None)
-    assert isinstance(refusal, DispatcherEpochStale)
+    assert isinstance(refusal, LeaseHeldByAnother)
     assert expiry(job) == before
     again = start(hermes, "op-2", previous_session_id=UUID(answer["session_id"]))
     assert beat(hermes, again, job, held)[0].control == "continue"

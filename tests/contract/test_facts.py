@@ -25,7 +25,7 @@ def fact(data=None, **over):
 
 
 def subject_of(held):
-    return held.authority | {"task_id": held.task_id}
+    return held.authority | {"task_id": held.task_id, "worker_id": held.worker_id}
 
 
 @pytest.fixture

@@ -60,13 +60,6 @@ def test_a_claim_makes_an_attempt_with_its_lease(claimed):
     assert claimed.job["envelope"] and claimed.job["execution_digest"]
 
 
-def test_the_same_name_learns_that_the_job_runs_but_not_the_token(worker, claimed):
-    again = worker.post(claimed.path("claim"), {"worker_id": claimed.worker_id})
-    assert (again.status, again.body["outcome"]) == (200, "already_running")
-    assert "fencing_token" not in again.body
-    assert "fencing_token" not in again.body["job"]
-
-
 def test_another_worker_is_told_who_cannot_be_disturbed(worker, claimed):
     reply = worker.post(claimed.path("claim"), {"worker_id": "somebody-else"})
     assert reply.refusal == (409, "LEASE_HELD_BY_ANOTHER")
@@ -147,11 +140,34 @@ def test_the_older_contract_names_only_the_worker(worker, claimed):
     assert (reply.status, reply.body["outcome"]) == (200, "recorded")
 
 
-def test_where_the_older_contract_is_ambiguous_the_token_is_required(worker, claimed):
-    worker.post(claimed.path("claim"), {"worker_id": claimed.worker_id})
-    for name in (claimed.worker_id, "another"):
-        reply = worker.post(claimed.path("complete"), {"worker_id": name, "result": {}})
-        assert reply.refusal == (409, "FENCING_TOKEN_REQUIRED")
+def test_a_claim_that_is_answered_again_gives_the_same_and_takes_nothing(worker, claimed):
+    again = worker.post(claimed.path("claim"), {"worker_id": claimed.worker_id})
+    assert (again.status, again.body["outcome"]) == (200, "already_running")
+    for name in ("attempt", "fencing_token"):
+        assert again.body[name] == claimed.job[name]
+    assert again.body["envelope"]
+    done = {"worker_id": claimed.worker_id, "result": {}}
+    assert worker.post(claimed.path("complete"), done).body["outcome"] == "recorded"
+
+
+@pytest.mark.parametrize("with_token", [True, False])
+def test_a_write_of_another_holder_changes_nothing(ops, worker, claimed, with_token):
+    authority = claimed.authority if with_token else {}
+    for verb, more in (
+        ("complete", {"result": {}}),
+        ("fail", {"error_message": "no"}),
+        ("escalate", {"reason": "no"}),
+        ("reflections", {"what_worked": "no"}),
+    ):
+        reply = worker.post(claimed.path(verb), authority | more | {"worker_id": "intruder"})
+        assert reply.refusal == (409, "LEASE_HELD_BY_ANOTHER")
+        assert worker.post(claimed.path(verb), authority | more).status == 400
+    beat = claimed.authority | {"task_id": claimed.task_id}
+    sent = {"worker_id": "intruder", "leases": [beat]}
+    [refusal] = worker.post("/v1/leases/heartbeat", sent).body["results"]
+    assert (refusal["status"], refusal["reason"]) == (409, "LEASE_HELD_BY_ANOTHER")
+    found = ops.get(f"/v1/jobs/{claimed.task_id}").body
+    assert (found["state"], found["revision"]) == ("active", claimed.job["revision"])
 
 
 def test_a_failure_is_tried_again_until_it_may_not(ops, worker, envelope):

@@ -70,16 +70,20 @@ def _alone(answers: list[Any]) -> Any:
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_superseded_process_writes_nothing_by_leaving_its_session_out(
-    governed: Governed, nobody: Entry, make_job: MakeJob, write: str
+@pytest.mark.parametrize("holder", ["current", "superseded", "of an older epoch"])
+def test_nobody_writes_for_a_session_by_leaving_the_session_out(
+    governed: Governed, nobody: Entry, make_job: MakeJob, write: str, holder: str
 ) -> None:
     job = make_job()
     governed.claim(job)
     job.refresh_from_db()
-    governed.activate()
+    if holder == "superseded":
+        governed.activate()
+    elif holder == "of an older epoch":
+        epochs.rotate(**TEST)
     before = events(job)
 
-    with pytest.raises(errors.SessionSuperseded):
+    with pytest.raises(errors.LeaseHeldByAnother):
         WRITES[write](nobody, authority(job))
 
     job.refresh_from_db()
@@ -87,29 +91,19 @@ def test_a_superseded_process_writes_nothing_by_leaving_its_session_out(
 
 
 @pytest.mark.parametrize("write", WRITES)
-def test_a_process_of_an_older_epoch_writes_nothing_by_leaving_its_session_out(
-    governed: Governed, nobody: Entry, make_job: MakeJob, write: str
+def test_another_worker_writes_nothing_by_a_token_that_it_knows(
+    worker: Entry, other_worker: Entry, make_job: MakeJob, claim: Callable[..., Any], write: str
 ) -> None:
-    job = make_job()
-    governed.claim(job)
-    job.refresh_from_db()
-    epochs.rotate(**TEST)
+    job = claim(make_job()).job
     before = events(job)
 
-    with pytest.raises(errors.DispatcherEpochStale):
-        WRITES[write](nobody, authority(job))
+    with pytest.raises(errors.LeaseHeldByAnother):
+        WRITES[write](other_worker, authority(job))
 
     job.refresh_from_db()
     assert (job.state, events(job)) == ("active", before)
-
-
-def test_a_current_process_may_leave_its_session_out(
-    governed: Governed, nobody: Entry, make_job: MakeJob
-) -> None:
-    job = make_job()
-    governed.claim(job)
-    job.refresh_from_db()
-    assert WRITES["complete"](nobody, authority(job)).outcome == "recorded"
+    WRITES[write](worker, authority(job))
+    assert events(job) == before + 1
 
 
 def test_a_name_alone_writes_nothing_for_an_activated_session(
@@ -120,7 +114,7 @@ def test_a_name_alone_writes_nothing_for_an_activated_session(
     transitions.claim(entry=named, task_id=job.task_id, owner="")
     before = events(job)
 
-    with pytest.raises(errors.FencingTokenRequired):
+    with pytest.raises(errors.LeaseHeldByAnother):
         WRITES["complete"](Entry(hermes, "w1"), {"task_id": job.task_id, "worker_id": "w1"})
 
     job.refresh_from_db()
@@ -223,7 +217,7 @@ def test_a_session_that_is_no_more_reports_no_result_by_leaving_itself_out(
     governed.entry = nobody
     before = events(job)
 
-    with pytest.raises((errors.SessionSuperseded, errors.DispatcherEpochStale)):
+    with pytest.raises(errors.LeaseHeldByAnother):
         governed.result(execution)
 
     execution.refresh_from_db()

@@ -40,7 +40,7 @@ from jobs.operations import answers
 from jobs.transitions.claims import CLAIMABLE
 from jobs.transitions.story import Rework
 from tests import plans
-from tests.evidence import actions, facts, refused, untouched
+from tests.evidence import actions, events_of, facts, refused, untouched
 from tests.work import (
     ANNA,
     Running,
@@ -151,23 +151,38 @@ class TestAClaimOfARunningJob:
         entry = Entry(hermes, session_id=session_of(hermes).session_id)
         first = transitions.claim(entry=entry, task_id=job.task_id, owner="hermes")
 
-        with untouched(job):
-            second = transitions.claim(entry=entry, task_id=job.task_id, owner="hermes")
+        second = transitions.claim(entry=entry, task_id=job.task_id, owner="hermes")
 
         assert second.outcome == "already_running"
         assert second.grant.attempt.fencing_token == first.grant.attempt.fencing_token
         assert second.grant.lease.expires_at == first.grant.lease.expires_at
 
-    def test_by_the_same_worker_id_learns_that_it_runs_but_gets_no_token(
+    def test_by_the_same_worker_id_is_given_attempt_and_token_again_and_renews_nothing(
         self, running: Any, worker: Entry
     ) -> None:
         held = running()
+        revision, lease = held.job.revision, Lease.objects.get(job=held.job)
 
-        answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+        for _ in range(2):
+            answer = transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
 
         assert answer.outcome == "already_running"
-        assert answer.grant is None
-        assert actions(held.job) == ["job.queued", "job.claimed"]
+        assert answer.grant.attempt.number == held.attempt
+        assert answer.grant.attempt.fencing_token == held.fencing_token
+        held.job.refresh_from_db()
+        assert held.job.revision == revision
+        assert Lease.objects.get(job=held.job).expires_at == lease.expires_at
+
+    def test_by_the_same_holder_is_counted_and_audited(self, running: Any, worker: Entry) -> None:
+        held = running()
+
+        for _ in range(2):
+            transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+
+        assert Attempt.objects.get(job=held.job).claim_answers == 3
+        assert actions(held.job)[2:] == ["job.claim_repeated"] * 2
+        repeated = events_of(held.job)[-1]
+        assert (repeated["claim_answers"], repeated["worker_id"]) == (3, "worker-1")
 
     def test_by_another_worker_is_refused(self, running: Any, other_worker: Entry) -> None:
         held = running()

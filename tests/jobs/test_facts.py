@@ -64,6 +64,7 @@ def subject(make_job: MakeJob, post: Post) -> dict[str, Any]:
     _, told = post(f"jobs/{job.task_id}/claim", {"worker_id": "w1"})
     return {
         "task_id": job.task_id,
+        "worker_id": "w1",
         "attempt": told["attempt"],
         "fencing_token": told["fencing_token"],
     }
@@ -152,7 +153,7 @@ def test_evidence_leaves_the_id_free_for_the_attempt_that_holds_the_token(
     make_available(job)
     kept = post("facts", stated(subject=subject))
     _, claim = post(f"jobs/{job.task_id}/claim", {"worker_id": "w2"})
-    current = {name: claim[name] for name in ("attempt", "fencing_token")}
+    current = {name: claim[name] for name in ("attempt", "fencing_token")} | {"worker_id": "w2"}
     job.refresh_from_db()
 
     status, receipt = post("facts", stated(data, subject=subject | current))
@@ -185,7 +186,7 @@ def test_another_subject_is_another_content(
 ) -> None:
     first, second = Job.objects.get(task_id=subject["task_id"]), make_job()
     _, claim = post(f"jobs/{second.task_id}/claim", {"worker_id": "w1"})
-    other = {name: claim[name] for name in ("attempt", "fencing_token")}
+    other = {name: claim[name] for name in ("attempt", "fencing_token")} | {"worker_id": "w1"}
     post("facts", stated(subject=subject))
 
     with untouched(first, second):
@@ -255,6 +256,26 @@ def test_a_type_that_is_not_the_callers_is_refused(post: Post, kind: str) -> Non
     status, refused = post("facts", stated(type=kind))
     assert (status, refused["code"]) == (400, "INVALID_ARGUMENT")
     assert not Fact.objects.filter(fact_id="report-1").exists()
+
+
+@pytest.mark.parametrize(
+    ("named", "refusal"),
+    [
+        ({"worker_id": "w2"}, (409, "LEASE_HELD_BY_ANOTHER")),
+        ({}, (400, "INVALID_ARGUMENT")),
+    ],
+)
+def test_a_current_token_states_nothing_for_another_than_its_holder(
+    post: Post, subject: dict[str, Any], named: dict[str, str], refusal: tuple[int, str]
+) -> None:
+    about = {name: value for name, value in subject.items() if name != "worker_id"} | named
+
+    status, refused = post("facts", stated(subject=about))
+
+    assert (status, refused["reason"]) == refusal
+    assert not Fact.objects.filter(fact_id="report-1").exists()
+    pointers = [fault["pointer"] for fault in refused["errors"]]
+    assert pointers == (["/subject/worker_id"] if status == 400 else [])
 
 
 def test_another_agents_job_is_nobodys_subject(

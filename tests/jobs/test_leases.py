@@ -17,6 +17,7 @@ from governance.core import clock
 from governance.core.errors import (
     DispatcherEpochStale,
     LeaseExpired,
+    LeaseHeldByAnother,
     NotFound,
     SessionSuperseded,
     StaleFencingToken,
@@ -171,10 +172,46 @@ def test_a_beat_for_a_lease_of_a_superseded_session_is_refused(
 
     with refused(SessionSuperseded, held.job):
         beat(entry, held)
-    with untouched(held.job):
-        unnamed = beat(Entry(hermes), held)
 
-    assert is_refusal(unnamed, SessionSuperseded)
+
+def test_a_beat_of_another_holder_renews_nothing(
+    running: Any, other_worker: Entry, hermes: Principal, session_of: Any
+) -> None:
+    held = running()
+
+    for intruder in (other_worker, Entry(hermes, session_id=session_of(hermes).session_id)):
+        with untouched(held.job):
+            answer = beat(intruder, held)
+        assert is_refusal(answer, LeaseHeldByAnother)
+        assert 899 <= answer.after_seconds <= 901
+
+
+@pytest.mark.parametrize("by", ["its label", "nobody", "another session"])
+def test_a_beat_for_a_lease_of_a_session_is_that_sessions(
+    make_job: Any, claim: Any, hermes: Principal, session_of: Any, by: str
+) -> None:
+    entry = Entry(hermes, "w1", session_id=session_of(hermes).session_id)
+    held = claim(make_job(), entry)
+    other = session_of(hermes, "cell-2").session_id
+    intruder = {
+        "its label": Entry(hermes, "w1"),
+        "nobody": Entry(hermes),
+        "another session": Entry(hermes, "w1", session_id=other),
+    }[by]
+
+    with untouched(held.job):
+        assert is_refusal(beat(intruder, held), LeaseHeldByAnother)
+    assert beat(entry, held).outcome == "renewed"
+
+
+def test_a_beat_that_names_nobody_is_judged_by_the_token_for_workers_without_sessions(
+    running: Any, hermes: Principal
+) -> None:
+    held = running()
+
+    assert beat(Entry(hermes), held).outcome == "renewed"
+    with untouched(held.job):
+        assert is_refusal(beat(Entry(hermes), held, fencing_token=9), StaleFencingToken)
 
 
 def test_a_beat_under_an_older_epoch_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,9 +14,11 @@ from agents.entry import Entry
 from agents.principals import Principal, identify
 from governance.core import clock
 from governance.core.errors import (
+    DomainError,
     FencingTokenRequired,
     InvalidArgument,
     InvalidTransition,
+    LeaseHeldByAnother,
     NotFound,
     OutcomeConflict,
     OutcomeUnknown,
@@ -26,8 +29,16 @@ from governance.core.errors import (
 from jobs import transitions
 from jobs.models import Attempt, Escalation, Job, Lease
 from jobs.operations import answers
-from tests.evidence import actions, facts, is_refusal, refused, untouched
-from tests.work import ANNA, Running, expire_lease, make_available, pass_time, trips
+from tests.evidence import actions, events_of, facts, is_refusal, refused, untouched
+from tests.work import (
+    ANNA,
+    Running,
+    expire_lease,
+    make_available,
+    pass_attempt_deadline,
+    pass_time,
+    trips,
+)
 
 ROUND_TRIPS_MAX = 4
 
@@ -35,6 +46,20 @@ ROUND_TRIPS_MAX = 4
 def complete(entry: Entry, held: Running, **said: Any) -> Any:
     [answer] = transitions.complete(entry=entry, completions=[held.binding | said])
     return answer
+
+
+def write(verb: str, entry: Entry, held: Running) -> Any:
+    """Make a write of the attempt's worker, and raise what it is refused with."""
+    if verb == "complete":
+        answer = complete(entry, held, result=1)
+        if isinstance(answer, DomainError):
+            raise answer
+        return answer
+    if verb == "fail":
+        return transitions.fail(entry=entry, **held.binding, error_message="It broke.")
+    if verb == "escalate":
+        return transitions.escalate(entry=entry, **held.binding, reason="Help.")
+    return transitions.reflect(entry=entry, **held.binding, content={"what_worked": "nothing"})
 
 
 class TestComplete:
@@ -301,13 +326,120 @@ class TestAStaleWrite:
             complete(entry, held)
 
 
+class TestAWriteByAnotherHolder:
+    """A current token moves nothing for another than who claimed the attempt."""
+
+    @pytest.fixture
+    def session(self, hermes: Principal, session_of: Any) -> Entry:
+        return Entry(hermes, session_id=session_of(hermes).session_id)
+
+    @pytest.mark.parametrize("verb", ["complete", "fail", "escalate", "reflect"])
+    @pytest.mark.parametrize("by", ["another worker", "a session"])
+    def test_is_refused(
+        self, running: Any, other_worker: Entry, session: Entry, verb: str, by: str
+    ) -> None:
+        held = running()
+        intruder = other_worker if by == "another worker" else session
+
+        with refused(LeaseHeldByAnother, held.job) as refusal:
+            write(verb, intruder, held)
+
+        assert (refusal.value.code, refusal.value.status) == ("FAILED_PRECONDITION", 409)
+        assert refusal.value.current == {"state": "active", "attempt": 1}
+        assert 899 <= (refusal.value.after_seconds or 0) <= 901
+
+    @pytest.mark.parametrize("verb", ["complete", "fail", "escalate", "reflect"])
+    @pytest.mark.parametrize("by", ["its label", "nobody", "another session"])
+    def test_of_a_sessions_attempt_is_refused(
+        self,
+        make_job: Any,
+        claim: Any,
+        hermes: Principal,
+        session_of: Any,
+        session: Entry,
+        verb: str,
+        by: str,
+    ) -> None:
+        held = claim(make_job(), replace(session, worker_id="w1"))
+        intruder = {
+            "its label": Entry(hermes, "w1"),
+            "nobody": Entry(hermes),
+            "another session": Entry(
+                hermes, "w1", session_id=session_of(hermes, "cell-2").session_id
+            ),
+        }[by]
+
+        with refused(LeaseHeldByAnother, held.job):
+            write(verb, intruder, held)
+
+        assert write(verb, session, held).outcome == "recorded"
+
+    def test_in_a_batch_spoils_no_other(self, running: Any, hermes: Principal) -> None:
+        mine, theirs = running(), running()
+
+        with untouched(theirs.job):
+            done, refusal = transitions.complete(
+                entry=Entry(hermes),
+                completions=[
+                    mine.binding | {"worker_id": "worker-1"},
+                    theirs.binding | {"worker_id": "worker-2"},
+                ],
+            )
+
+        assert done.outcome == "recorded"
+        assert is_refusal(refusal, LeaseHeldByAnother)
+
+    def test_comes_after_the_recorded_outcome(
+        self, running: Any, worker: Entry, other_worker: Entry
+    ) -> None:
+        held = running()
+        complete(worker, held, result=1)
+
+        with untouched(held.job):
+            assert complete(other_worker, held, result=1).outcome == "already_recorded"
+            assert is_refusal(complete(other_worker, held, result=2), OutcomeConflict)
+
+
+class TestTheEventOfAWorkersAct:
+    def test_names_the_worker_and_the_credential(self, running: Any, worker: Entry) -> None:
+        held = running()
+        complete(worker, held)
+
+        named = {"worker_id": "worker-1", "credential": worker.principal.credential_prefix}
+        assert len(named["credential"]) == 12
+        claimed, completed = events_of(held.job)[1:]
+        assert named.items() <= claimed.items()
+        assert named.items() <= completed.items()
+
+    def test_names_the_worker_of_its_item(self, running: Any, hermes: Principal) -> None:
+        held = running()
+        transitions.complete(
+            entry=Entry(hermes), completions=[held.binding | {"worker_id": "worker-1"}]
+        )
+
+        assert events_of(held.job)[-1]["worker_id"] == "worker-1"
+
+    def test_names_the_session(
+        self, make_job: Any, claim: Any, hermes: Principal, session_of: Any
+    ) -> None:
+        session_id = session_of(hermes).session_id
+        entry = Entry(hermes, "a label", session_id=session_id)
+        held = claim(make_job(), entry)
+        complete(entry, held)
+
+        done = events_of(held.job)[-1]
+        assert done["session_id"] == str(session_id)
+        assert done["credential"] == hermes.credential_prefix
+        assert "worker_id" not in done
+
+
 class TestAWriteWithoutAToken:
     """The older worker contract: `worker_id` alone, where only one attempt can be meant."""
 
     @staticmethod
-    def finish(entry: Entry, job: Job, **said: Any) -> Any:
+    def finish(entry: Entry, job: Job, **content: Any) -> Any:
         named = {"task_id": job.task_id, "worker_id": entry.worker_id}
-        [answer] = transitions.complete(entry=entry, completions=[named | said])
+        [answer] = transitions.complete(entry=entry, completions=[named | content])
         return answer
 
     def test_is_accepted_from_the_holder_of_the_first_attempt(
@@ -326,10 +458,10 @@ class TestAWriteWithoutAToken:
         with untouched(held.job):
             answer = self.finish(other_worker, held.job)
 
-        assert is_refusal(answer, FencingTokenRequired)
+        assert is_refusal(answer, LeaseHeldByAnother)
         assert (answer.code, answer.status) == ("FAILED_PRECONDITION", 409)
 
-    def test_is_refused_from_the_second_attempt_on(
+    def test_is_accepted_whatever_the_number_of_the_attempt(
         self, running: Any, claim: Any, fail: Any, worker: Entry
     ) -> None:
         held = running()
@@ -337,32 +469,99 @@ class TestAWriteWithoutAToken:
         make_available(held.job)
         claim(held.job)
 
-        with untouched(held.job):
-            assert is_refusal(self.finish(worker, held.job), FencingTokenRequired)
+        assert self.finish(worker, held.job).outcome == "recorded"
 
-    def test_is_refused_once_a_second_process_of_that_name_asked(
+    def test_is_accepted_after_a_rework(self, running: Any, claim: Any, worker: Entry) -> None:
+        held = running(review_required=True)
+        self.finish(worker, held.job, result=1)
+        transitions.review(task_id=held.job.task_id, verdict="needs_rework", **ANNA)
+        claim(held.job)
+
+        with untouched(held.job):
+            same = self.finish(worker, held.job, result=1)
+
+        # It may be the first attempt's late word.
+        assert is_refusal(same, FencingTokenRequired)
+        assert same.current == {"attempt": 2, "state": "active"}
+        assert "attempt 1" in same.detail
+        assert self.finish(worker, held.job, result=2).outcome == "recorded"
+
+    def test_is_accepted_however_often_the_claim_was_answered(
         self, running: Any, worker: Entry
     ) -> None:
         held = running()
-        transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+        for _ in range(2):
+            transitions.claim(entry=worker, task_id=held.job.task_id, owner="hermes")
+
+        assert self.finish(worker, held.job).outcome == "recorded"
+
+    @pytest.mark.parametrize("taken", ["lease_expired", "timed_out"])
+    def test_is_ambiguous_once_an_attempt_was_taken_from_the_holder(
+        self, running: Any, claim: Any, worker: Entry, taken: str
+    ) -> None:
+        held = running(attempt_timeout_seconds=3600)
+        if taken == "timed_out":
+            pass_attempt_deadline(held.job)
+        else:
+            expire_lease(held.job)
+        transitions.end_if_due(task_id=held.job.task_id)
+        make_available(held.job)
+        again = claim(held.job)
+        assert Attempt.objects.get(job=held.job, number=1).outcome == taken
 
         with untouched(held.job):
-            assert is_refusal(self.finish(worker, held.job), FencingTokenRequired)
+            answer = self.finish(worker, held.job)
 
-    def test_is_refused_under_an_activated_session(
+        assert is_refusal(answer, FencingTokenRequired)
+        assert answer.current["attempt"] == 2
+        assert complete(worker, again).outcome == "recorded"
+
+    def test_is_not_ambiguous_where_the_attempt_was_taken_from_another(
+        self, running: Any, claim: Any, other_worker: Entry
+    ) -> None:
+        held = running()
+        expire_lease(held.job)
+        transitions.end_if_due(task_id=held.job.task_id)
+        make_available(held.job)
+        claim(held.job, other_worker)
+
+        assert self.finish(other_worker, held.job).outcome == "recorded"
+
+    def test_is_already_recorded_of_who_has_said_it_and_holds_nothing_now(
+        self, running: Any, claim: Any, worker: Entry, other_worker: Entry
+    ) -> None:
+        held = running()
+        named = {"task_id": held.job.task_id, "attempt": None, "fencing_token": None}
+        transitions.fail(entry=worker, **named, error_message="No.")
+        make_available(held.job)
+        claim(held.job, other_worker)
+
+        with untouched(held.job):
+            again = transitions.fail(entry=worker, **named, error_message="No.")
+        with refused(LeaseHeldByAnother, held.job):
+            transitions.fail(entry=worker, **named, error_message="Otherwise.")
+
+        assert again.outcome == "already_recorded"
+
+    def test_is_accepted_from_the_session_that_holds_the_attempt(
         self, make_job: Any, claim: Any, hermes: Principal, session_of: Any
     ) -> None:
         entry = Entry(hermes, "worker-1", session_id=session_of(hermes).session_id)
         held = claim(make_job(), entry)
 
-        with untouched(held.job):
-            assert is_refusal(self.finish(entry, held.job), FencingTokenRequired)
+        assert self.finish(entry, held.job).outcome == "recorded"
 
     def test_is_refused_before_any_claim(self, make_job: Any, worker: Entry) -> None:
         job = make_job()
 
         with untouched(job):
             assert is_refusal(self.finish(worker, job), FencingTokenRequired)
+
+    def test_that_names_nobody_is_refused(self, running: Any, hermes: Principal) -> None:
+        held = running()
+
+        with untouched(held.job):
+            assert is_refusal(self.finish(Entry(hermes), held.job), FencingTokenRequired)
 
     def test_after_the_lease_was_swept_is_refused(self, running: Any, worker: Entry) -> None:
         held = running()
@@ -383,7 +582,7 @@ class TestAWriteWithoutAToken:
                 completions=[{"task_id": held.job.task_id, "worker_id": "worker-2"}],
             )
 
-        assert is_refusal(answer, FencingTokenRequired)
+        assert is_refusal(answer, LeaseHeldByAnother)
 
     def test_fails_and_escalates_under_the_same_rule(
         self, running: Any, worker: Entry, other_worker: Entry
@@ -391,7 +590,7 @@ class TestAWriteWithoutAToken:
         held, also = running(), running()
         nothing = {"attempt": None, "fencing_token": None}
 
-        with refused(FencingTokenRequired, held.job):
+        with refused(LeaseHeldByAnother, held.job):
             transitions.fail(
                 entry=other_worker, task_id=held.job.task_id, **nothing, error_message="No."
             )
@@ -467,7 +666,8 @@ class TestFail:
         job.refresh_from_db()
         assert states == ["queued", "queued", "failed"]
         assert (job.attempt, job.fencing_token) == (3, 3)
-        assert list(Attempt.objects.values_list("number", flat=True)) == [1, 2, 3]
+        numbers = Attempt.objects.order_by("number").values_list("number", flat=True)
+        assert list(numbers) == [1, 2, 3]
 
     def test_keeps_the_last_progress_of_the_heartbeats(
         self, running: Any, fail: Any, worker: Entry

@@ -9,7 +9,7 @@ from django.db import IntegrityError, transaction
 
 from agents.entry import Entry
 from governance.core.errors import (
-    FencingTokenRequired,
+    LeaseHeldByAnother,
     NotFound,
     ReflectionConflict,
     StaleFencingToken,
@@ -99,13 +99,13 @@ def test_the_current_token_is_enough_after_completion_and_after_expiry(
     assert reflect(worker, expired).outcome == "recorded"
 
 
-def test_without_a_token_only_the_first_attempts_worker_is_heard(
+def test_without_a_token_only_the_holder_is_heard(
     running: Any, worker: Entry, other_worker: Entry
 ) -> None:
     held = running()
     named = {"task_id": held.job.task_id, "content": LEARNT}
 
-    with refused(FencingTokenRequired, held.job):
+    with refused(LeaseHeldByAnother, held.job):
         transitions.reflect(entry=other_worker, **named)
     assert transitions.reflect(entry=worker, **named).outcome == "recorded"
 

@@ -62,7 +62,8 @@ def key() -> str:
 
 
 def authority(claim) -> dict[str, object]:
-    return {"attempt": 1, "fencing_token": claim.json()["fencing_token"], "result": 1}
+    token = claim.json()["fencing_token"]
+    return {"worker_id": "w1", "attempt": 1, "fencing_token": token, "result": 1}
 
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["plain", "keyed"])
@@ -78,6 +79,13 @@ def test_a_claim_and_a_completion_are_four_round_trips_each(worker, round_trips,
         done = worker.post("/v1/jobs/task-1/complete", authority(claim), **headers(2))
 
     assert (claim.json()["outcome"], done.json()["outcome"]) == ("claimed", "recorded")
+
+
+def test_a_completion_that_names_only_the_worker_is_four_round_trips(worker, round_trips):
+    worker.post("/v1/jobs/task-1/claim", {"worker_id": "w1"})
+    with round_trips(4):
+        done = worker.post("/v1/jobs/task-1/complete", {"worker_id": "w1", "result": 1})
+    assert done.json()["outcome"] == "recorded"
 
 
 def test_a_claim_of_the_next_job_is_four_round_trips_with_its_key(worker, round_trips):

@@ -72,6 +72,50 @@ def test_control_without_the_lock_the_sweep_goes_for_a_completed_job(
     assert isinstance(swept, IntegrityError)
 
 
+def complete_by_name(entry: Entry, held: Running) -> Callable[[], Any]:
+    """As the older contract completes: by the worker's name alone."""
+    content = {"task_id": held.job.task_id, "worker_id": entry.worker_id, "result": 1}
+    return lambda: transitions.complete(entry=entry, completions=[content])[0]
+
+
+def claim_again(entry: Entry, held: Running) -> Callable[[], Any]:
+    return lambda: transitions.claim(entry=entry, task_id=held.job.task_id, owner="hermes")
+
+
+def test_a_claim_again_that_meets_a_completion_by_name_learns_that_it_is_done(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+
+    done, again = race(complete_by_name(worker, held), claim_again(worker, held))
+
+    assert (done.outcome, again.outcome) == ("recorded", "already_completed")
+    assert Attempt.objects.get(job=held.job).claim_answers == 1
+
+
+def test_a_completion_by_name_that_meets_a_claim_again_is_recorded(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+
+    again, done = race(claim_again(worker, held), complete_by_name(worker, held))
+
+    assert (again.outcome, done.outcome) == ("already_running", "recorded")
+    attempt = Attempt.objects.get(job=held.job)
+    assert (attempt.outcome, attempt.claim_answers) == ("completed", 2)
+
+
+@pytest.mark.usefixtures("no_job_locks")
+def test_control_without_the_lock_the_claim_again_goes_for_an_ended_attempt(
+    race: Any, running: Any, worker: Entry
+) -> None:
+    held = running()
+
+    _, again = race(complete_by_name(worker, held), claim_again(worker, held))
+
+    assert isinstance(again, IntegrityError)
+
+
 def test_a_sweep_waits_for_nobody_who_is_at_a_job(
     on_other_connection: Callable[..., Any], running: Any
 ) -> None:

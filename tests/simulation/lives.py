@@ -257,14 +257,14 @@ class Worker:
             self._fail(held)
         else:
             if luck < 0.7:
-                self._call("/v1/leases/heartbeat", {"leases": [held]})
+                self._call("/v1/leases/heartbeat", {"worker_id": self.name, "leases": [held]})
                 self._reflect(held)
                 self._state_fact(held)
             self._complete(held)
 
     def _complete(self, held: dict[str, Any], session: dict[str, str] | None = None) -> None:
         result = {"by": self.name, "attempt": held["attempt"], "token": held["fencing_token"]}
-        self._write("complete", held, {"worker_id": self.name, "result": result}, result, session)
+        self._write("complete", held, {"result": result}, result, session)
 
     def _fail(self, held: dict[str, Any]) -> None:
         message = f"{self.name} failed at attempt {held['attempt']}"
@@ -283,7 +283,7 @@ class Worker:
             "content_sha256": hashlib.sha256(canonical(data)).hexdigest(),
             "type": "sim.noted",
             "data": data,
-            "subject": held,
+            "subject": held | {"worker_id": self.name},
         }
         status, told = self._call("/v1/facts", body, key=str(uuid7()))
         if status < 300:
@@ -299,6 +299,7 @@ class Worker:
     ) -> None:
         """Say how it went; `session`: as who it was when it fell asleep, and as nobody newer."""
         named = body | {name: held[name] for name in ("attempt", "fencing_token")}
+        named["worker_id"] = self.name
         path = f"/v1/jobs/{held['task_id']}/{kind}"
         if session is None:
             status, _ = self._call(path, named)

@@ -339,6 +339,20 @@ def test_a_worker_without_permission_ends(plane, start_worker, program, monkeypa
     assert len(plane.calls("/claims")) == 1
 
 
+def test_a_report_is_kept_while_another_holds_the_lease(plane, start_worker, program):
+    body = refusal(409, "FAILED_PRECONDITION", "LEASE_HELD_BY_ANOTHER", "refresh")
+    plane.fail_next("/complete", status=409, body=body)
+    plane.add_job("task-1")
+    start_worker(program(SUCCEED), max_jobs=1).join()
+    assert not plane.outcomes
+
+    start_worker(program("raise SystemExit(1)\n"), until_empty=True).join()
+
+    refused, sent = plane.calls("/complete")
+    assert sent.body == refused.body
+    assert [verb for verb, _ in plane.outcomes.values()] == ["complete"]
+
+
 def test_a_completion_that_cannot_be_taken_fails_the_attempt(plane, start_worker, program):
     body = refusal(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT", "never")
     plane.fail_next("/complete", status=400, body=body)

@@ -270,7 +270,7 @@ def test_facts_and_reflection_are_told_before_the_end(plane, start_worker, progr
         "type": "com.example.published",
         "data": {"pages": 3},
         "content_sha256": sha256_hex(canonical({"pages": 3})),
-        "subject": {"task_id": "task-1"} | authority,
+        "subject": {"task_id": "task-1", "worker_id": "hermes@test"} | authority,
     }
     assert reflection.body == authority | {
         "worker_id": "hermes@test",

@@ -17,6 +17,7 @@ from governance.core.idempotency import Answer
 from governance.core.models import AuditEvent, IdempotencyRecord
 from governance.evidence.envelopes import payload_of
 from governance.web.problems import problem_of
+from jobs import transitions
 from jobs.models import Job, Lease, Reflection, Skill, Task
 from jobs.operations.shapes import PROGRESS_BYTES_MAX
 from tests.client import Api, refused
@@ -55,7 +56,16 @@ def claimed(ops: Api, worker: Api) -> dict[str, Any]:
 
 
 def authority(claim: dict[str, Any]) -> dict[str, Any]:
-    return {"attempt": claim["job"]["attempt"], "fencing_token": claim["fencing_token"]}
+    return {
+        "worker_id": claim["job"]["claimed_by"],
+        "attempt": claim["job"]["attempt"],
+        "fencing_token": claim["fencing_token"],
+    }
+
+
+def lease_of(claim: dict[str, Any]) -> dict[str, Any]:
+    """Return the lease of a claim as a heartbeat names it."""
+    return {"task_id": "t-1"} | {name: claim[name] for name in ("attempt", "fencing_token")}
 
 
 def events(task_id: str = "t-1") -> int:
@@ -419,11 +429,14 @@ def test_a_claim_gives_token_lease_and_envelope_also_within_the_job(claimed):
     assert job["envelope"]["payloadType"] and len(job["execution_digest"]) == 64
 
 
-def test_a_second_claim_of_the_same_name_learns_that_it_runs_but_not_the_token(worker, claimed):
+def test_a_second_claim_of_the_same_name_is_given_the_same_again(worker, claimed):
     again = worker.post("/v1/jobs/t-1/claim", {"worker_id": "w1"})
 
     assert (again.status_code, again.json()["outcome"]) == (200, "already_running")
-    assert "fencing_token" not in again.json() and "fencing_token" not in again.json()["job"]
+    assert authority(again.json()) == authority(claimed)
+    for name in ("envelope", "execution_digest", "attempt_deadline_at"):
+        assert again.json()[name] == claimed[name]
+    assert again.json()["lease"]["expires_at"] == claimed["lease"]["expires_at"]
 
 
 def test_a_replayed_claim_gives_the_token_again(ops, worker):
@@ -648,7 +661,7 @@ def test_a_claim_of_the_next_jobs_has_its_bounds(worker, over):
 
 
 def test_heartbeats_answer_each_lease(worker, claimed):
-    beat = {"task_id": "t-1", **authority(claimed), "progress": {"done": 1}}
+    beat = lease_of(claimed) | {"progress": {"done": 1}}
 
     response = worker.post(
         "/v1/leases/heartbeat",
@@ -704,7 +717,7 @@ def test_a_worker_may_ask_for_a_review(worker, claimed):
 
 
 def test_a_stale_token_writes_nothing(worker, claimed):
-    stale = {"attempt": 1, "fencing_token": 7}
+    stale = {"worker_id": "w1", "attempt": 1, "fencing_token": 7}
     for path, body in [
         ("complete", {"result": 1}),
         ("fail", {"error_message": "x"}),
@@ -725,13 +738,57 @@ def test_the_older_contract_names_only_the_worker(worker, claimed):
     assert response.json()["outcome"] == "recorded"
 
 
-@pytest.mark.parametrize(
-    "body", [{"worker_id": "w2"}, {}, {"attempt": 1}, {"fencing_token": 1}, {"worker_id": "w"}]
-)
-def test_a_write_without_full_authority_is_refused_where_it_is_ambiguous(worker, claimed, body):
-    response = worker.post("/v1/jobs/t-1/complete", body | {"result": 1})
+def test_a_whole_life_with_nothing_but_the_workers_name(ops, worker):
+    ops.post("/v1/jobs", TASK | {"review_required": True})
+    me = {"worker_id": "w1"}
 
-    assert refused(response) == (409, "FENCING_TOKEN_REQUIRED")
+    def post(path, **content):
+        response = worker.post(f"/v1/jobs/t-1/{path}", me | content)
+        assert response.status_code in (200, 201), response.content
+        return response.json()["outcome"]
+
+    assert post("claim") == "claimed"
+    assert post("claim") == "already_running"
+    assert post("reflections", what_worked="asking twice") == "recorded"
+    assert post("fail", error_message="It broke.") == "recorded"
+    assert post("fail", error_message="It broke.") == "already_recorded"
+    Job.objects.update(available_at=timezone.now())
+    assert post("claim") == "claimed"
+    assert post("complete", result_pointer="out/1") == "recorded"
+    rework = {"verdict": "needs_rework", "actor": "user:anna", "reason": "More."}
+    transitions.review(task_id="t-1", **rework)
+    assert post("claim") == "claimed"
+    assert post("complete", result_pointer="out/2") == "recorded"
+    assert post("complete", result_pointer="out/2") == "already_recorded"
+    assert Job.objects.get().state == "review_required"
+
+
+@pytest.mark.parametrize(
+    ("body", "refusal"),
+    [
+        ({"worker_id": "w2"}, (409, "LEASE_HELD_BY_ANOTHER")),
+        ({"worker_id": "w2", "attempt": 1, "fencing_token": 1}, (409, "LEASE_HELD_BY_ANOTHER")),
+        ({"attempt": 1, "fencing_token": 1}, (400, "INVALID_ARGUMENT")),
+        ({}, (400, "INVALID_ARGUMENT")),
+        ({"attempt": 1}, (409, "FENCING_TOKEN_REQUIRED")),
+        ({"fencing_token": 1}, (409, "FENCING_TOKEN_REQUIRED")),
+    ],
+)
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("complete", {"result": 1}),
+        ("fail", {"error_message": "x"}),
+        ("escalate", {"reason": "x"}),
+        ("reflections", {"what_worked": "x"}),
+    ],
+)
+def test_a_write_is_judged_by_token_and_holder(worker, claimed, path, content, body, refusal):
+    response = worker.post(f"/v1/jobs/t-1/{path}", body | content)
+
+    assert refused(response) == refusal
+    if refusal[0] == 400:
+        assert [fault["pointer"] for fault in response.json()["errors"]] == ["/worker_id"]
     assert Job.objects.get().state == "active"
     assert events() == 2
 
@@ -760,7 +817,7 @@ def test_deliveries_come_in_batches(ops, worker, claimed):
                 good,
                 good,
                 good | {"result": 2},
-                {"task_id": "t-0", "attempt": 1, "fencing_token": 1},
+                {"task_id": "t-0", "worker_id": "w1", "attempt": 1, "fencing_token": 1},
                 {"task_id": "t-1", "attempt": 1, "result": 1},
                 {"attempt": 1},
             ]
@@ -771,6 +828,43 @@ def test_deliveries_come_in_batches(ops, worker, claimed):
     assert [item["status"] for item in results] == [200, 200, 409, 404, 409, 400]
     assert [item["outcome"] for item in results[:2]] == ["recorded", "already_recorded"]
     assert results[4]["reason"] == "FENCING_TOKEN_REQUIRED"
+
+
+def test_an_item_of_a_batch_that_names_nobody_spoils_no_other(ops, worker, claimed):
+    good = {"task_id": "t-1", **authority(claimed), "result": 1}
+    unnamed = {name: value for name, value in good.items() if name != "worker_id"}
+
+    response = worker.post("/v1/jobs/complete/batch", {"completions": [unnamed, good]})
+
+    first, second = response.json()["results"]
+    assert (first["status"], first["errors"][0]["pointer"]) == (400, "/worker_id")
+    assert second["outcome"] == "recorded"
+
+
+def test_a_batch_of_heartbeats_says_once_whose_they_are(worker, claimed):
+    lease = lease_of(claimed)
+
+    def beat(**beside):
+        response = worker.post("/v1/leases/heartbeat", {"leases": [lease]} | beside)
+        assert response.status_code == 200, response.content
+        [result] = response.json()["results"]
+        return result.get("outcome") or result["reason"]
+
+    assert beat(worker_id="w1") == "renewed"
+    assert beat(worker_id="w2") == "LEASE_HELD_BY_ANOTHER"
+    assert beat() == "renewed"
+
+
+@pytest.mark.parametrize("beside", [{"worker_id": 5}, {"worker_id": ""}, {"colour": "red"}])
+def test_what_stands_beside_the_heartbeats_has_its_shape(worker, claimed, beside):
+    lease = lease_of(claimed)
+    response = worker.post("/v1/leases/heartbeat", {"leases": [lease]} | beside)
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+
+
+def test_nothing_stands_beside_the_items_of_other_batches(worker, claimed):
+    sent = {"completions": [{"task_id": "t-1"}], "worker_id": "w1"}
+    assert refused(worker.post("/v1/jobs/complete/batch", sent)) == (400, "INVALID_ARGUMENT")
 
 
 def test_a_batch_of_malformed_items_is_answered_under_its_key(worker, claimed):
@@ -960,7 +1054,7 @@ def control(action: str, revision: int) -> dict[str, Any]:
 
 def test_a_submitter_steers_its_own_job(ops, worker, claimed):
     revision = claimed["job"]["revision"]
-    beat = {"leases": [{"task_id": "t-1", **authority(claimed)}]}
+    beat = {"leases": [lease_of(claimed)]}
 
     paused = ops.post(
         "/v1/jobs/t-1/control", control("PAUSE", revision), Idempotency_Key=key()

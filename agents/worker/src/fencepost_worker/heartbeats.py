@@ -24,7 +24,14 @@ RETRY_CAP_SECONDS = 5.0
 
 #: Refusals after which the attempt is no longer ours.
 LOST_REASONS = frozenset(
-    {"STALE_FENCING_TOKEN", "SESSION_SUPERSEDED", "INVALID_TRANSITION", "NOT_FOUND", "WRONG_OWNER"}
+    {
+        "STALE_FENCING_TOKEN",
+        "LEASE_HELD_BY_ANOTHER",
+        "SESSION_SUPERSEDED",
+        "INVALID_TRANSITION",
+        "NOT_FOUND",
+        "WRONG_OWNER",
+    }
 )
 
 
@@ -82,8 +89,12 @@ class HeartbeatLoop:
         live = [lease for lease in leases if lease.ended is None][:MAX_BEATS_PER_CALL]
         if not live:
             return True
-        body = {"leases": [_beat_of(lease) for lease in live]}
-        sent_with = self._plane.session.headers()
+        session = self._plane.session
+        body = {
+            "worker_id": session.worker_id,
+            "leases": [_beat_of(lease) for lease in live],
+        }
+        sent_with = session.headers()
         timeout_s = max(MIN_INTERVAL_SECONDS, min(lease.interval_seconds for lease in live))
         try:
             answer = self._plane.send(

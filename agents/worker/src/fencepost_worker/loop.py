@@ -349,8 +349,12 @@ class Worker:
             log.info("%s attempt %s: %s %s %s", claim.task_id, claim.attempt, verb, outcome, code)
         except Refused as error:
             log.warning("%s attempt %s: %s: %s", claim.task_id, claim.attempt, call.path, error)
-            if error.problem.code in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
-                # Nothing is wrong with the report; it is sent when the session is renewed.
+            if (
+                error.problem.code in ("UNAUTHENTICATED", "PERMISSION_DENIED")
+                or error.problem.reason == "LEASE_HELD_BY_ANOTHER"
+            ):
+                # Nothing is wrong with the report; it is sent when the session is renewed, or to
+                # be kept as evidence once the attempt has ended.
                 raise GaveUp(call.path) from error
             if call.path.endswith("/complete") and error.problem.rule in ("never", "reconcile"):
                 self._fail_unacceptable(claim, error.problem)

@@ -33,7 +33,7 @@ def of_result(
     calls = [_execution_result(claim, result)] if governed else []
     document = result.document
     # Before the end: with it the token goes, and what is told under an old one is not relayed.
-    calls += [_fact(claim, fact) for fact in document["facts"]]
+    calls += [_fact(claim, fact, worker_id=worker_id) for fact in document["facts"]]
     if document["reflection"] is not None:
         calls.append(_reflection(claim, document["reflection"], worker_id=worker_id))
     if document["escalate"] is not None:
@@ -116,10 +116,10 @@ def _escalate(claim: Claim, escalation: dict[str, Any], *, worker_id: str) -> Ca
     return Call("POST", job_path(claim, "escalate"), body)
 
 
-def _fact(claim: Claim, fact: dict[str, Any]) -> Call:
+def _fact(claim: Claim, fact: dict[str, Any], *, worker_id: str) -> Call:
     body = fact | {
         "content_sha256": sha256_hex(canonical(fact["data"])),
-        "subject": {"task_id": claim.task_id} | claim.authority,
+        "subject": {"task_id": claim.task_id, "worker_id": worker_id} | claim.authority,
     }
     return Call("POST", "/v1/facts", body, key=str(uuid7()))
 
