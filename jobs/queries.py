@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from django.db.models import QuerySet
 
@@ -130,3 +131,14 @@ def _record(row: sql.Row) -> JobRecord:
         job_type=row["job_type"],
         attempts=attempts,
     )
+
+
+def task_of(*, job_id: UUID) -> str:
+    """Return the task_id of a job: as unique as its `job_id`, and as constant.
+
+    :raises NotFound: there is no such job.
+    """
+    found = Job.objects.filter(job_id=job_id).values_list("task_id", flat=True).first()
+    if found is None:
+        raise NotFound("There is no job of that job_id.")
+    return found

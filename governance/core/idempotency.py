@@ -76,7 +76,7 @@ class Answer:
     """What a request is answered with, whatever carries it.
 
     :param outcome: one word of the operation's `outcomes`, or `REFUSED`.
-    :param body: its members, or the JSON text that was kept of them.
+    :param body: its members, a bare list, or the JSON text that was kept of either.
     :param status: of a refusal, or of an answer that was kept without its outcome; else None: what
         carries the answer has a status of its own for each outcome.
     :param recorded: whether it is kept under the request's key.
@@ -85,7 +85,7 @@ class Answer:
     """
 
     outcome: str
-    body: Mapping[str, Any] | bytes
+    body: Mapping[str, Any] | list[Any] | bytes
     status: int | None = None
     recorded: bool = True
     replayed: bool = False
@@ -114,6 +114,7 @@ class Answer:
     def members(self) -> Mapping[str, Any]:
         """Return what is given, as an object."""
         body = json.loads(self.body) if isinstance(self.body, bytes) else self.body
+        assert isinstance(body, Mapping), "a bare list has no members"
         return {**body, **self.moment} if self.moment else body
 
     @property
@@ -213,7 +214,7 @@ def _unless_answered(statement: str, names: tuple[str, ...], named: bool) -> str
     return UNLESS_ANSWERED.format(statement=statement, **places)
 
 
-def encode(body: Mapping[str, Any]) -> bytes:
+def encode(body: Mapping[str, Any] | list[Any]) -> bytes:
     """Return the JSON text of an answer."""
     return json.dumps(body, separators=(",", ":"), ensure_ascii=False, default=str).encode()
 

@@ -86,7 +86,7 @@ class Operation:
     :param name: in idempotency records and in the API description; never changed.
     :param scopes: a credential with one of these may call it; empty: nobody is asked.
     :param reads: the shape of the request, or of each item of a batch; None without one.
-    :param answers: the shape of the answer, a `TypedDict`.
+    :param answers: the shape of the answer, a `TypedDict` or a list of one.
     :param outcomes: the words of its answers; a face may have a status for each.
     :param identity: the names of what it is about, each `str`, `int` or `UUID`.
     :param key: whether an idempotency key is "required", "honoured", or "" for reads.
@@ -101,7 +101,7 @@ class Operation:
     name: str
     run: Run
     scopes: tuple[str, ...]
-    answers: type
+    answers: Any
     reads: type[Shape] | None = None
     outcomes: tuple[str, ...] = (DONE,)
     identity: Mapping[str, type] = field(default_factory=dict)

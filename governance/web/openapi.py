@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import cleandoc
-from typing import Any
+from typing import Any, get_args
 
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
@@ -13,7 +13,7 @@ from rest_framework import serializers
 from governance.core.errors import Problem
 from governance.operations.operation import Operation
 from governance.operations.shapes import Shape, TextOrFlag
-from governance.web.answer_schemas import object_schema
+from governance.web.answer_schemas import object_schema, schema_of
 from governance.web.problems import PROBLEM_TYPE
 from governance.web.reading import JSON_TYPE
 
@@ -98,9 +98,10 @@ class OperationSchema(AutoSchema):
 
     def get_response_serializers(self) -> Any:
         answers = self._operation.answers
-        description = (answers.__doc__ or "").partition("\n")[0]
+        described = answers if isinstance(answers, type) else get_args(answers)[0]
+        description = (described.__doc__ or "").partition("\n")[0]
         responses: dict[Any, Any] = {
-            str(status): OpenApiResponse(self._refer(answers), description=description)
+            str(status): OpenApiResponse(schema_of(answers, self._refer), description=description)
             for status in self._binding.documented_statuses
         }
         problem = OpenApiResponse(

@@ -6,10 +6,16 @@ from typing import Any
 
 from agents.entry import Entry
 from agents.operations.callers import entry_of, named_entry, need_name
-from governance.core.errors import DomainError, FencingTokenRequired
+from governance.core.errors import (
+    DomainError,
+    FencingTokenRequired,
+    FieldFault,
+    InvalidArgument,
+    WrongOwner,
+)
 from governance.core.idempotency import Answer
 from governance.operations.operation import Call, operation
-from jobs import transitions
+from jobs import queries, transitions
 from jobs.operations import answers, shapes
 from jobs.operations.answering import answer_each, answer_of
 from jobs.transitions.reflections import FIELDS
@@ -133,8 +139,17 @@ def reflect_on_job(call: Call) -> Answer:
     if_match=True,
 )
 def reflect(call: Call) -> Answer:
-    """Append a reflection to the named task."""
-    return _reflected(call, task_id=call.body["task_id"], unnamed=True)
+    """Append a reflection to the named task, as older clients do."""
+    if call.body.get("owner") and call.body["owner"] != call.principal.name:
+        raise WrongOwner("owner must be the agent of the credential.")
+    task_id, job_id = call.body.get("task_id"), call.body.get("job_id")
+    if job_id is not None:
+        named = queries.task_of(job_id=job_id)
+        if task_id not in (None, named):
+            fault = FieldFault("/job_id", "not the job of task_id")
+            raise InvalidArgument("task_id and job_id name two jobs.", errors=[fault])
+        task_id = named
+    return _reflected(call, task_id=task_id, unnamed=True)
 
 
 def _reflected(call: Call, *, task_id: str, unnamed: bool = False) -> Answer:
@@ -148,6 +163,7 @@ def _reflected(call: Call, *, task_id: str, unnamed: bool = False) -> Answer:
             **authority,
             sequence_number=members.get("sequence_number"),
             content=content,
+            unnamed=unnamed,
         )
         return answer_of(outcome, answers.reflected)
 

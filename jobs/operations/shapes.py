@@ -20,6 +20,7 @@ from governance.operations.shapes import (
     Shape,
     Text,
     TextOrFlag,
+    Uuid,
     Whole,
     member_of,
 )
@@ -258,9 +259,16 @@ class ReflectionIn(_AttemptIn):
 
 
 class TaskReflectionIn(ReflectionIn):
-    """What the worker learnt on the named task."""
+    """What the worker learnt, as older clients send it: on the named task, or the named job."""
 
-    task_id = TaskId()
+    task_id = TaskId(required=False, allow_null=True)
+    job_id = Uuid(required=False, allow_null=True)
+    owner = Text(max_length=60, required=False, allow_null=True)
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        if not data.get("task_id") and not data.get("job_id"):
+            raise serializers.ValidationError({"task_id": ["This field or job_id is required."]})
+        return data
 
 
 class ExtractSkillsIn(Shape):
@@ -276,8 +284,15 @@ class SkillFeedbackIn(Shape):
     """How a skill served."""
 
     worker_id = WorkerId()
-    success = Flag()
+    success = Flag(required=False)
+    task_succeeded = Flag(required=False, help_text="The same, from older clients.")
     note = Text(max_length=2000, allow_blank=True, default="")
+
+    def validate(self, data: dict[str, Any]) -> dict[str, Any]:
+        words = [data.pop(name) for name in ("success", "task_succeeded") if name in data]
+        if len(words) != 1:
+            raise serializers.ValidationError({"success": ["This field or task_succeeded, once."]})
+        return data | {"success": words[0]}
 
 
 class ControlIn(Shape):

@@ -25,15 +25,10 @@ class SkillOut(TypedDict):
     updated_at: InstantText
 
 
-class SkillsOut(TypedDict):
-    """Skills, most trusted first."""
-
-    skills: list[SkillOut]
-
-
-class ExtractedOut(SkillsOut):
+class ExtractedOut(TypedDict):
     """The skills that an extraction found."""
 
+    skills: list[SkillOut]
     outcome: str
     created: int
     updated: int
@@ -46,9 +41,9 @@ class SkillAnswerOut(TypedDict):
     skill: SkillOut
 
 
-def skills(found: list[Skill]) -> SkillsOut:
-    """Return a list of skills."""
-    return {"skills": [_skill(row) for row in found]}
+def skills(found: list[Skill]) -> list[SkillOut]:
+    """Return skills, a bare list as older clients read it."""
+    return [skill(row) for row in found]
 
 
 def extracted(extraction: Extracted) -> ExtractedOut:
@@ -57,16 +52,17 @@ def extracted(extraction: Extracted) -> ExtractedOut:
         "outcome": extraction.outcome,
         "created": extraction.created,
         "updated": extraction.updated,
-        **skills(extraction.skills),
+        "skills": skills(extraction.skills),
     }
 
 
 def rated(row: Skill) -> SkillAnswerOut:
     """Return what a report on a skill is answered with."""
-    return {"outcome": "recorded", "skill": _skill(row)}
+    return {"outcome": "recorded", "skill": skill(row)}
 
 
-def _skill(row: Skill) -> SkillOut:
+def skill(row: Skill) -> SkillOut:
+    """Return a skill."""
     return {
         "skill_id": row.pk,
         "task_type": row.task_type,

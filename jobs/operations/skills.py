@@ -19,7 +19,7 @@ _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 
 @operation(
     scopes=("work", "read"),
-    answers=answers.SkillsOut,
+    answers=list[answers.SkillOut],
     query={
         "task_type": "Only skills of this task type.",
         "context_type": "Only skills of this context.",
@@ -29,11 +29,9 @@ _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 )
 def list_skills(call: Call) -> Answer:
     """List the agent's skills for a type and a context, the most trusted first."""
-    if call.principal.kind != "agent":
-        raise NotFound("Only agents have skills.")
     query = call.query
     found = skills.find_skills(
-        agent_id=call.principal.id,
+        agent_id=_agent_of(call),
         task_type=query.get("task_type", ""),
         context_type=query.get("context_type", ""),
         min_confidence=_number(query, "min_confidence", 0, least=0, most=1),
@@ -78,6 +76,27 @@ def rate_skill(call: Call) -> Answer:
         return Answer(DONE, answers.rated(rated))
 
     return call.once(move)
+
+
+@operation(
+    scopes=("work", "read"),
+    identity={"skill_id": int},
+    answers=answers.SkillOut,
+)
+def get_skill(call: Call) -> Answer:
+    """Read a skill of the agent."""
+    found = skills.find_skill(agent_id=_agent_of(call), **call.identity)
+    return Answer(DONE, answers.skill(found))
+
+
+def _agent_of(call: Call) -> int:
+    """Return the primary key of the agent that asks.
+
+    :raises NotFound: it is none.
+    """
+    if call.principal.kind != "agent":
+        raise NotFound("Only agents have skills.")
+    return call.principal.id
 
 
 def _number(

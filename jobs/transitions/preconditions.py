@@ -313,26 +313,31 @@ def need_session(work: Work) -> None:
         raise SessionRequired("This call is for activated sessions; activate.")
 
 
-def implied_attempt(work: Work, locked: LockedJob, *, sha256: str = "") -> tuple[int, int]:
+def implied_attempt(
+    work: Work, locked: LockedJob, *, sha256: str = "", unnamed: bool = False
+) -> tuple[int, int]:
     """Return attempt and token of a write that names neither: its holder means the running one.
 
     Ambiguous where it may be the late word of an earlier attempt of the same holder: one that was
     taken from it, or that recorded the same. Source: contract, section 1.
 
     :param sha256: `digest` of what the write says, empty where outcomes are not compared.
+    :param unnamed: take it also from who names nobody, for workers without sessions; then it may
+        be the late word of any of them.
     :raises LeaseHeldByAnother: another holds the running attempt.
     :raises FencingTokenRequired: the write is ambiguous, or the caller made no attempt.
     """
     attempt, caller = locked.last_attempt, work.worker
-    named = caller.activated or locked.worker_id or caller.worker_id
-    if attempt is None or not named:
+    named = bool(caller.activated or locked.worker_id or caller.worker_id)
+    if attempt is None or not (named or unnamed):
         raise FencingTokenRequired()
     if not holds(work, locked):
         if locked.job.state == State.ACTIVE:
             raise held_by_another(work, locked)
         raise FencingTokenRequired()
     for earlier in locked.ended:
-        if earlier.number == attempt.number or earlier.session_id != attempt.session_id:
+        others = named and earlier.session_id != attempt.session_id
+        if earlier.number == attempt.number or others:
             continue
         if earlier.outcome not in REPORTED or (sha256 and earlier.outcome_sha256 == sha256):
             raise FencingTokenRequired(

@@ -40,11 +40,13 @@ def reflect(
     fencing_token: int | None = None,
     sequence_number: int | None = None,
     content: dict[str, Any],
+    unnamed: bool = False,
 ) -> ReflectionOutcome:
     """Append a reflection of the holder of the current token.
 
     :param sequence_number: counted per job from 1; given under the job's lock when absent.
     :param content: values for `FIELDS`.
+    :param unnamed: as of `implied_attempt`.
     :raises ReflectionConflict: that number is taken by other content.
     :raises StaleFencingToken, LeaseHeldByAnother, FencingTokenRequired: not the current attempt's
         holder.
@@ -59,7 +61,7 @@ def reflect(
                 raise ReflectionConflict(current={"sequence_number": sequence_number})
             return ReflectionOutcome("already_recorded", locked, sequence_number)
     if attempt is None or fencing_token is None:
-        attempt, fencing_token = implied_attempt(work, locked)
+        attempt, fencing_token = implied_attempt(work, locked, unnamed=unnamed)
     check_token(work, locked, attempt, fencing_token)
     number = sequence_number or locked.job.reflection_count + 1
     locked.job.reflection_count = max(locked.job.reflection_count, number)

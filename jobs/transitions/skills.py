@@ -142,9 +142,7 @@ def rate_skill(*, entry: Entry, skill_id: int, success: bool, note: str = "") ->
     """
     caller, _ = enter(entry)
     agent = _locked(caller)
-    skill = Skill.objects.filter(pk=skill_id, agent=agent).first()
-    if skill is None:
-        raise NotFound("The agent has no such skill.")
+    skill = find_skill(agent_id=agent.pk, skill_id=skill_id)
     before = skill.confidence
     if success:
         skill.successes += 1
@@ -180,6 +178,17 @@ def find_skills(
     if context_type:
         skills = skills.filter(context_type=context_type)
     return list(skills.order_by("-confidence", "-occurrences", "id")[: min(limit, SKILLS_MAX)])
+
+
+def find_skill(*, agent_id: int, skill_id: int) -> Skill:
+    """Return a skill of an agent.
+
+    :raises NotFound: the agent has no such skill.
+    """
+    skill = Skill.objects.filter(pk=skill_id, agent_id=agent_id).first()
+    if skill is None:
+        raise NotFound("The agent has no such skill.")
+    return skill
 
 
 def _locked(caller: Caller) -> Agent:

@@ -58,6 +58,7 @@ BINDINGS = (
         "POST", "hermes/reflections", outcomes.reflect, statuses={"recorded": 201}, etag=OF_JOB
     ),
     Binding("GET", "hermes/skills", skills.list_skills),
+    Binding("GET", "hermes/skills/{skill_id}", skills.get_skill),
     Binding("POST", "hermes/skills/{skill_id}/feedback", skills.rate_skill),
     Binding("POST", "hermes/extract-skills", skills.extract_skills),
 )

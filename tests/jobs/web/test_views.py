@@ -969,6 +969,63 @@ def test_the_older_path_of_reflections_is_the_same_operation(worker, claimed):
     assert Reflection.objects.get().tool_sequence == ["a"]
 
 
+@pytest.mark.parametrize("named", [{}, {"worker_id": "w1"}])
+@pytest.mark.parametrize("by", ["task_id", "job_id"])
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_older_form_of_reflections_names_job_or_task_and_the_worker_if_it_likes(
+    worker, claimed, named, by, ended
+):
+    if ended:
+        worker.post("/v1/jobs/t-1/complete", authority(claimed) | {"result": 1})
+    about = {by: claimed["job"][by], "owner": "hermes"}
+
+    response = worker.post("/v1/hermes/reflections", named | about | {"what_worked": "asking"})
+
+    assert (response.status_code, response.json()["sequence_number"]) == (201, 1)
+    assert Reflection.objects.get().attempt == 1
+
+
+@pytest.mark.parametrize(
+    ("about", "refusal"),
+    [
+        ({}, (400, "INVALID_ARGUMENT")),
+        ({"job_id": "no uuid"}, (400, "INVALID_ARGUMENT")),
+        ({"job_id": "0190aaaa-0000-7000-8000-000000000001"}, (404, "NOT_FOUND")),
+        ({"task_id": "t-1", "owner": "openclaw"}, (403, "WRONG_OWNER")),
+        ({"task_id": "t-1", "worker_id": "w2"}, (409, "LEASE_HELD_BY_ANOTHER")),
+    ],
+)
+def test_the_older_form_of_reflections_is_refused(worker, claimed, about, refusal):
+    response = worker.post("/v1/hermes/reflections", about | {"what_worked": "asking"})
+
+    assert refused(response) == refusal
+    assert (Reflection.objects.count(), events()) == (0, 2)
+
+
+def test_task_and_job_of_a_reflection_are_one(ops, worker, claimed):
+    ops.post("/v1/jobs", TASK | {"task_id": "t-2"})
+    about = {"task_id": "t-2", "job_id": claimed["job"]["job_id"]}
+
+    response = worker.post("/v1/hermes/reflections", about | {"what_worked": "asking"})
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert not Reflection.objects.exists()
+
+
+def test_a_reflection_of_nobody_may_be_the_late_word_of_anybody(ops, worker, claimed):
+    Lease.objects.update(expires_at=timezone.now())
+    transitions.sweep()
+    Job.objects.update(available_at=timezone.now())
+    worker.post("/v1/jobs/t-1/claim", {"worker_id": "w2"})
+    about = {"task_id": "t-1", "what_worked": "asking"}
+
+    assert refused(worker.post("/v1/hermes/reflections", about)) == (
+        409, "FENCING_TOKEN_REQUIRED",
+    )  # fmt: skip
+    named = worker.post("/v1/hermes/reflections", about | {"worker_id": "w2"})
+    assert named.status_code == 201
+
+
 @pytest.fixture
 def reflected(worker: Api, claimed: dict[str, Any]) -> None:
     for pattern in ["Read the  table first", "read the table first", "Only once"]:
@@ -1011,13 +1068,13 @@ def test_skills_are_found_by_type_and_context_and_ordered_by_confidence(
     )
 
     def found(query: str) -> list[int]:
-        return [s["skill_id"] for s in worker.get(f"/v1/hermes/skills?{query}").json()["skills"]]
+        return [s["skill_id"] for s in worker.get(f"/v1/hermes/skills?{query}").json()]
 
     assert found("task_type=content_prep&context_type=csv") == [best.pk, skill.pk]
     assert found("task_type=rewrite") == []
     assert found("min_confidence=0.8") == [best.pk]
     assert found("limit=1") == [best.pk]
-    assert Api(openclaw_token).get("/v1/hermes/skills").json()["skills"] == []
+    assert Api(openclaw_token).get("/v1/hermes/skills").json() == []
 
 
 @pytest.mark.parametrize(
@@ -1036,10 +1093,19 @@ def test_feedback_moves_the_confidence_of_a_skill(worker, openclaw_token, reflec
 
     worse = worker.post(path, {"success": False}, Idempotency_Key=name).json()["skill"]
     again = worker.post(path, {"success": False}, Idempotency_Key=name).json()["skill"]
-    better = worker.post(path, {"success": True}).json()["skill"]
+    better = worker.post(path, {"task_succeeded": True}).json()["skill"]
 
     assert worse == again and worse["failures"] == 1
     assert worse["confidence"] < 0.75 < better["confidence"] + 0.1
+    one = worker.get(f"/v1/hermes/skills/{skill.pk}")
+    assert (one.status_code, one.json()) == (200, better)
+    for nobodys in (
+        Api(openclaw_token).get(f"/v1/hermes/skills/{skill.pk}"),
+        worker.get(f"/v1/hermes/skills/{skill.pk + 1}"),
+    ):
+        assert refused(nobodys) == (404, "NOT_FOUND")
+    for unclear in ({}, {"success": True, "task_succeeded": True}):
+        assert refused(worker.post(path, unclear)) == (400, "INVALID_ARGUMENT")
     assert refused(Api(openclaw_token).post(path, {"success": True})) == (404, "NOT_FOUND")
     assert refused(worker.post(path, {"success": "yes"})) == (400, "INVALID_ARGUMENT")
     assert AuditEvent.objects.filter(action="skill.rated").count() == 2
