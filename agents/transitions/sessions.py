@@ -35,6 +35,8 @@ from governance.core.reasons import required
 from governance.core.wire import InstantText, UuidText, explained, one_of
 
 LIVE = (Session.State.CURRENT, Session.State.PENDING)
+#: What a process says of itself, and may say otherwise when it comes back.
+DESCRIBED = ("protocol_version", "runtime", "capabilities")
 
 
 @dataclass(frozen=True)
@@ -189,13 +191,32 @@ def _session_of(
     if live is not None and claimed is not None and live.session_id != claimed:
         raise SessionSuperseded("previous_session_id is not the session of this boot.")
     if live is not None and live.dispatcher_epoch == epoch:
-        live.protocol_version, live.runtime = boot.protocol_version, boot.runtime
-        live.capabilities = boot.capabilities
-        live.save(update_fields=["protocol_version", "runtime", "capabilities"])
+        _describe(agent, live, boot, principal, now)
         return live, False
     if live is not None and claimed is not None:
         return _rebind(agent, live, boot, principal, operation_id, epoch, now), True
     return _begin(agent, boot, principal, operation_id, epoch, now), False
+
+
+def _describe(
+    agent: Agent, session: Session, boot: Boot, principal: Principal, now: datetime
+) -> None:
+    """Keep what a boot that comes back says of itself, and audit what it says otherwise."""
+    given = {name: getattr(boot, name) for name in DESCRIBED}
+    changed = sorted(name for name, value in given.items() if getattr(session, name) != value)
+    if not changed:
+        return
+    before = session.runtime
+    for name in changed:
+        setattr(session, name, given[name])
+    session.save(update_fields=changed)
+    details = _named(session, by=principal) | {
+        "changed": changed,
+        "runtime_before": before,
+        "runtime": session.runtime,
+        "capabilities_sha256": hashlib.sha256(canonical(session.capabilities)).hexdigest(),
+    }
+    _note(agent, "session.described", principal.text, now, details=details)
 
 
 def _rebind(

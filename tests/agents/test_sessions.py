@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from uuid import UUID, uuid4
 
@@ -130,9 +131,14 @@ def test_a_boot_that_is_current_keeps_its_session(hermes):
     first = start(hermes)
     again = start(hermes, "op-2", capabilities={"gpu": True})
     assert Session.objects.get(kind="activated").capabilities == {"gpu": True}
+    described = AuditEvent.objects.get(subject="agent:hermes", action="session.described")
+    details = json.loads(bytes(described.body))["details"]
+    assert (details["changed"], details["session_id"]) == (["capabilities"], first["session_id"])
+    start(hermes, "op-3", capabilities={"gpu": True})
+    assert AuditEvent.objects.filter(action="session.described").count() == 1
     assert again["session_id"] == first["session_id"]
     assert again["session_generation"] == first["session_generation"]
-    assert Activation.objects.count() == 2
+    assert Activation.objects.count() == 3
 
 
 def test_a_new_epoch_refuses_the_old_one_until_the_agent_activates_again(hermes, make_job):
