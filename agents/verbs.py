@@ -61,26 +61,11 @@ LASTS = Span(
 )
 
 
-def admissible(agent: Agent, *, state: str) -> DomainError | None:
-    """Return why the admission of an agent is not set: it is so already."""
-    return InvalidTransition(f"It is {state} already.") if agent.admission == state else None
-
-
 def pending(session: Session) -> DomainError | None:
     """Return why there is no cell to approve; None where the session waits for that."""
     if session.state == Session.State.PENDING:
         return None
     return InvalidTransition(f"It is {session.state}.")
-
-
-def revocable(credential: Credential) -> DomainError | None:
-    """Return why a credential is not revoked; None where it is not yet."""
-    return InvalidTransition("It is revoked already.") if credential.revoked_at else None
-
-
-def liftable(inhibit: MaintenanceInhibit) -> DomainError | None:
-    """Return why an inhibit is not lifted; None where it is not yet."""
-    return InvalidTransition("It is lifted already.") if inhibit.lifted_at else None
 
 
 def _set_admission(*, key: str, actor: str, reason: str, state: str) -> Admission:
@@ -198,7 +183,6 @@ OPEN = Verb(
     effect="Lets each agent take new work again.",
     run=_open,
     done=_admission_set,
-    precondition=of_row(admissible, state=State.OPEN),
     command="set_admission",
 )
 DRAIN = Verb(
@@ -210,7 +194,6 @@ DRAIN = Verb(
     "gone it is closed. It is told at its next heartbeat.",
     run=_drain,
     done=_admission_set,
-    precondition=of_row(admissible, state=State.DRAINING),
     command="set_admission",
 )
 CLOSE = Verb(
@@ -222,7 +205,6 @@ CLOSE = Verb(
     "can still go through. Running work goes on.",
     run=_close,
     done=_admission_set,
-    precondition=of_row(admissible, state=State.CLOSED),
     grave=True,
     command="set_admission",
 )
@@ -370,7 +352,7 @@ LIFT = Verb(
     effect="Ends each inhibit now: new work is granted again.",
     run=_lift,
     done=lambda row: Done("lifted", {"lifted_at": row.lifted_at}),
-    precondition=of_row(liftable),
+    precondition=of_row(inhibits.liftable),
     command="lift_inhibit",
 )
 ADVANCE_SWITCH = Verb(
@@ -419,7 +401,7 @@ REVOKE = Verb(
     effect="Makes each token void at once and for good.",
     run=_revoke,
     done=lambda row: Done("revoked", {"prefix": row.prefix, "revoked_at": row.revoked_at}),
-    precondition=of_row(revocable),
+    precondition=of_row(credentials.revocable),
     grave=True,
     command="revoke_credential",
 )

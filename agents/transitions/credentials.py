@@ -86,8 +86,8 @@ def rotate(*, prefix: str, actor: str, reason: str, overlap_seconds: int = 3600)
     if not 0 <= overlap_seconds <= OVERLAP_SECONDS_MAX:
         raise InvalidArgument(f"The overlap is 0 to {OVERLAP_SECONDS_MAX} seconds.")
     old, head = _locked_credential(prefix)
-    if old.revoked_at is not None:
-        raise InvalidTransition("The credential has been revoked.")
+    if refusal := revocable(old):
+        raise refusal
     now = clock.now()
     life = old.expires_at - old.created_at if old.expires_at else None
     ends = now + timedelta(seconds=overlap_seconds)
@@ -109,14 +109,15 @@ def rotate(*, prefix: str, actor: str, reason: str, overlap_seconds: int = 3600)
 
 @transaction.atomic
 def revoke(*, prefix: str, actor: str, reason: str) -> Credential:
-    """Revoke a credential from this instant on; a revoked one is returned as it is.
+    """Revoke a credential from this instant on.
 
     :raises NotFound: there is no such credential.
+    :raises InvalidTransition: it was revoked already.
     """
     reason = required(reason)
     credential, head = _locked_credential(prefix)
-    if credential.revoked_at is not None:
-        return credential
+    if refusal := revocable(credential):
+        raise refusal
     credential.revoked_at = clock.now()
     credential.revoked_by = actor
     credential.save(update_fields=["revoked_at", "revoked_by"])
@@ -129,6 +130,11 @@ def revoke(*, prefix: str, actor: str, reason: str) -> Credential:
         details={"prefix": prefix},
     )
     return credential
+
+
+def revocable(credential: Credential) -> InvalidTransition | None:
+    """Return why a credential can be neither revoked nor rotated; None where it still can."""
+    return InvalidTransition("It is revoked already.") if credential.revoked_at else None
 
 
 def fingerprint(text: str) -> str:

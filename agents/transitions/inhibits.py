@@ -9,7 +9,7 @@ from django.db import transaction
 from agents import barrier
 from agents.models import Agent, Fleet, MaintenanceInhibit
 from governance.core import audit, clock
-from governance.core.errors import FieldFault, InvalidArgument, NotFound
+from governance.core.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
 from governance.core.reasons import required
 
 
@@ -59,9 +59,10 @@ def inhibit(
 
 @transaction.atomic
 def lift(*, inhibit_id: int, actor: str, reason: str) -> MaintenanceInhibit:
-    """End an inhibit now; one that was lifted already is returned as it is.
+    """End an inhibit now.
 
     :raises NotFound: there is no such inhibit.
+    :raises InvalidTransition: it was lifted already.
     """
     reason = required(reason)
     found = MaintenanceInhibit.objects.filter(pk=inhibit_id).first()
@@ -74,8 +75,8 @@ def lift(*, inhibit_id: int, actor: str, reason: str) -> MaintenanceInhibit:
         head = Fleet.objects.select_for_update(no_key=True).get()
     # Read again: whoever lifted it in the meantime held the same head.
     row = MaintenanceInhibit.objects.select_for_update(no_key=True, of=("self",)).get(pk=found.pk)
-    if row.lifted_at is not None:
-        return row
+    if refusal := liftable(row):
+        raise refusal
     row.lifted_at, row.lifted_by, row.lift_reason = clock.now(), actor, reason
     row.save(update_fields=["lifted_at", "lifted_by", "lift_reason"])
     audit.record(
@@ -87,6 +88,11 @@ def lift(*, inhibit_id: int, actor: str, reason: str) -> MaintenanceInhibit:
         before=_audited(row),
     )
     return row
+
+
+def liftable(inhibit: MaintenanceInhibit) -> InvalidTransition | None:
+    """Return why an inhibit cannot be lifted; None where it is not lifted yet."""
+    return InvalidTransition("It is lifted already.") if inhibit.lifted_at else None
 
 
 def _audited(row: MaintenanceInhibit) -> dict[str, object]:

@@ -14,6 +14,7 @@ from agents.entry import Entry
 from agents.models import AdmissionChange, Agent, MaintenanceInhibit, Presence, RuntimeSwitch
 from agents.transitions import inhibits, presence, switches
 from agents.transitions.admission import end_drains, set_admission
+from agents.verbs import CLOSE, DRAIN, OPEN
 from governance.core import clock
 from governance.core.errors import (
     AdmissionClosed,
@@ -175,12 +176,26 @@ def test_an_inhibit_that_has_ended_or_not_begun_stops_nobody(hermes, entry_of, m
     assert claim(entry_of(hermes), make_job()).outcome == "claimed"
 
 
-def test_lifting_twice_is_one_event(world):
+@pytest.mark.parametrize("verb", [OPEN, DRAIN, CLOSE], ids=lambda verb: verb.name)
+def test_no_page_forecasts_that_an_admission_would_be_skipped(world, verb):
+    for number in (2, 3):
+        assert verb.precondition(row(), actor="user:anna", now=clock.now()) is None
+        done = verb.perform(key="hermes", actor="user:anna", reason="x", values={})
+        assert done.generation == number
+
+
+def test_an_inhibit_is_lifted_once(world):
     stop = inhibits.inhibit(**BY)
-    inhibits.lift(inhibit_id=stop.pk, **BY)
+    first = inhibits.lift(inhibit_id=stop.pk, **BY)
     events = AuditEvent.objects.count()
-    inhibits.lift(inhibit_id=stop.pk, **BY)
+    with pytest.raises(InvalidTransition, match="lifted already") as refused:
+        inhibits.lift(inhibit_id=stop.pk, actor="user:ben", reason="again")
+    assert refused.value.effect == "none"
     assert AuditEvent.objects.count() == events
+    stop.refresh_from_db()
+    assert (stop.lifted_at, stop.lifted_by) == (first.lifted_at, "user:anna")
+    with pytest.raises(CommandError, match=r"^It is lifted already\. \(INVALID_TRANSITION\)$"):
+        run("lift_inhibit", str(stop.pk), "--reason", "x")
     with pytest.raises(NotFound):
         inhibits.lift(inhibit_id=stop.pk + 1, **BY)
     with pytest.raises(InvalidArgument):
@@ -360,6 +375,8 @@ def test_a_switch_does_not_open_what_somebody_closed_meanwhile(hermes):
 def test_the_commands_act(hermes, openclaw, agent_zero):
     assert run("set_admission", "hermes", "closed", "--reason", "x")["generation"] == 2
     assert run("set_admission", "hermes", "open", "--reason", "x")["state"] == "open"
+    again = run("set_admission", "hermes", "open", "--reason", "x")
+    assert (again["state"], again["generation"]) == ("open", 4)
     stop = run("inhibit", "--minutes", "5", "--reason", "x")
     assert stop["scope"] == "fleet"
     assert run("lift_inhibit", "--fleet", "--reason", "x") == {"lifted": [stop["inhibit_id"]]}

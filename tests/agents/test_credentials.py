@@ -146,11 +146,16 @@ def test_revoking_ends_a_token_at_once_and_for_ever(hermes_token):
     with pytest.raises(Unauthenticated, match="revoked"):
         identify(token=hermes_token)
     before = events_of("agent:hermes")
-    credentials.revoke(prefix=prefix, **BY)
+    revoked_at = Credential.objects.get(prefix=prefix).revoked_at
+    for again in (credentials.revoke, credentials.rotate):
+        with pytest.raises(InvalidTransition, match="revoked already") as refused:
+            again(prefix=prefix, **BY)
+        assert refused.value.effect == "none"
+    with pytest.raises(CommandError, match=r"^It is revoked already\. \(INVALID_TRANSITION\)$"):
+        run("revoke_credential", prefix, "--reason", "due")
     assert events_of("agent:hermes") == before
     assert before[-1] == "credential.revoked"
-    with pytest.raises(InvalidTransition):
-        credentials.rotate(prefix=prefix, **BY)
+    assert Credential.objects.get(prefix=prefix).revoked_at == revoked_at
 
 
 def test_rotation_leaves_the_old_token_until_the_overlap_has_passed(issue):

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.db import transaction
 
 from agents import guard
 from agents.management.acting import ActingCommand
@@ -33,6 +34,8 @@ class Command(ActingCommand):
             ]
         if not ids:
             raise CommandError("No such inhibit is in force.")
-        for pk in ids:
-            lift(inhibit_id=pk, actor=actor, reason=reason)
+        # All or none: where somebody lifts one meanwhile, the refusal leaves the rest as it was.
+        with transaction.atomic():
+            for pk in ids:
+                lift(inhibit_id=pk, actor=actor, reason=reason)
         return {"lifted": ids}
