@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 
 from governance.core import permissions
-from governance.core.errors import DomainError, InvalidTransition, NotFound
+from governance.core.errors import DomainError, NotFound
 from governance.core.fields import Field
 from governance.core.permissions import Permission
 
@@ -130,13 +130,6 @@ def of_row(judge: Callable[..., DomainError | None], **fixed: Any) -> Preconditi
         return judge(row, **fixed)
 
     return precondition
-
-
-def switchable(row: Any, *, enabled: bool) -> DomainError | None:
-    """Return why a row cannot be enabled, or disabled: it is so already."""
-    if row.enabled != enabled:
-        return None
-    return InvalidTransition(f"It is {'enabled' if enabled else 'disabled'} already.")
 
 
 @dataclass(frozen=True, kw_only=True)

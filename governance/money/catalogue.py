@@ -21,6 +21,7 @@ from genai_prices.types import ModelPrice, TieredPrices
 from governance.core import audit, clock
 from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
+from governance.core.switching import switchable
 from governance.money.models import (
     Budget,
     LanguageModel,
@@ -35,6 +36,9 @@ from governance.money.pricing import RateSet, is_amount, text_of
 RATE_MAX = Decimal(1_000_000)
 POLICY_MODELS_MAX = 20
 TIERS_MAX = 10
+
+#: What the catalogue knows of a model, and its events say of it.
+KNOWN = ("enabled", "capabilities", "context_tokens_max", "output_tokens_max")
 
 
 @dataclass
@@ -86,6 +90,34 @@ def set_model(
         at=clock.now(),
         before=before if model.audit_seq else None,
         after=known,
+    )
+    return model
+
+
+@transaction.atomic
+def switch_model(*, model_id: int, enabled: bool, actor: str, reason: str) -> LanguageModel:
+    """Let calls use a model, or no longer.
+
+    :raises NotFound: there is no such model.
+    :raises InvalidTransition: it is so already.
+    """
+    reason = required(reason)
+    model = LanguageModel.objects.select_for_update(no_key=True).filter(pk=model_id).first()
+    if model is None:
+        raise NotFound("There is no such model.")
+    if refusal := switchable(model, enabled=enabled):
+        raise refusal
+    before = {key: getattr(model, key) for key in KNOWN}
+    model.enabled = enabled
+    model.save(update_fields=["enabled"])
+    audit.record(
+        model,
+        action="model.changed",
+        actor=actor,
+        reason=reason,
+        at=clock.now(),
+        before=before,
+        after=before | {"enabled": enabled},
     )
     return model
 
@@ -268,6 +300,34 @@ def set_budget(
     before = _terms(budget) if budget.audit_seq else None
     budget.cap, budget.soft_cap, budget.enabled = cap, soft_cap, enabled
     budget.save(update_fields=["cap", "soft_cap", "enabled"])
+    _record_budget(budget, before=before, actor=actor, reason=reason)
+    return budget
+
+
+@transaction.atomic
+def disable_budget(*, budget_id: int, actor: str, reason: str) -> Budget:
+    """Let calls be made without regard to a budget, which then counts nothing.
+
+    :raises NotFound: there is no such budget.
+    :raises InvalidTransition: it is disabled already.
+    """
+    reason = required(reason)
+    budget = Budget.objects.select_for_update(no_key=True).filter(pk=budget_id).first()
+    if budget is None:
+        raise NotFound("There is no such budget.")
+    if refusal := switchable(budget, enabled=False):
+        raise refusal
+    before = _terms(budget)
+    budget.enabled = False
+    budget.save(update_fields=["enabled"])
+    _record_budget(budget, before=before, actor=actor, reason=reason)
+    return budget
+
+
+def _record_budget(
+    budget: Budget, *, before: dict[str, Any] | None, actor: str, reason: str
+) -> None:
+    named = {"scope": budget.scope, "key": budget.key, "window": budget.window}
     audit.record(
         budget,
         action="budget.changed" if before else "budget.added",
@@ -275,9 +335,8 @@ def set_budget(
         reason=reason,
         at=clock.now(),
         before=before,
-        after=_terms(budget) | {"scope": scope, "key": key, "window": window},
+        after=_terms(budget) | named,
     )
-    return budget
 
 
 def _terms(budget: Budget) -> dict[str, Any]:

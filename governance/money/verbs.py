@@ -10,7 +10,8 @@ from django.db.models import Model
 from governance.core.errors import InvalidTransition, NotFound
 from governance.core.fields import Amount, Choice, Text, Whole
 from governance.core.permissions import Permission
-from governance.core.verbs import Done, Target, Verb, of_row, switchable
+from governance.core.switching import switchable
+from governance.core.verbs import Done, Target, Verb, of_row
 from governance.money import catalogue
 from governance.money.catalogue import SyncReport
 from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
@@ -67,26 +68,12 @@ def _set_model(
     )
 
 
-def _switch_model(*, key: int, actor: str, reason: str, enabled: bool) -> LanguageModel:
-    model = _row(LanguageModel, key)
-    return catalogue.set_model(
-        provider=model.provider,
-        name=model.name,
-        enabled=enabled,
-        capabilities=model.capabilities,
-        context_tokens_max=model.context_tokens_max,
-        output_tokens_max=model.output_tokens_max,
-        actor=actor,
-        reason=reason,
-    )
-
-
 def _enable_model(*, key: int, actor: str, reason: str) -> LanguageModel:
-    return _switch_model(key=key, actor=actor, reason=reason, enabled=True)
+    return catalogue.switch_model(model_id=key, enabled=True, actor=actor, reason=reason)
 
 
 def _disable_model(*, key: int, actor: str, reason: str) -> LanguageModel:
-    return _switch_model(key=key, actor=actor, reason=reason, enabled=False)
+    return catalogue.switch_model(model_id=key, enabled=False, actor=actor, reason=reason)
 
 
 def _override_price(
@@ -167,7 +154,6 @@ def _set_caps(
     reason: str,
     cap: Decimal | None = None,
     soft_cap: Decimal | None = None,
-    enabled: bool = True,
 ) -> Budget:
     budget = _row(Budget, key)
     return catalogue.set_budget(
@@ -176,22 +162,13 @@ def _set_caps(
         window=budget.window,
         cap=cap,
         soft_cap=soft_cap,
-        enabled=enabled,
         actor=actor,
         reason=reason,
     )
 
 
 def _disable_budget(*, key: int, actor: str, reason: str) -> Budget:
-    budget = _row(Budget, key)
-    return _set_caps(
-        key=key,
-        actor=actor,
-        reason=reason,
-        cap=budget.cap,
-        soft_cap=budget.soft_cap,
-        enabled=False,
-    )
+    return catalogue.disable_budget(budget_id=key, actor=actor, reason=reason)
 
 
 def _row(model: type[M], key: int) -> M:

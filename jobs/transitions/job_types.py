@@ -24,6 +24,7 @@ from governance.core.digests import canonical
 from governance.core.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
 from governance.core.models import ChainHead
 from governance.core.reasons import required
+from governance.core.switching import switchable
 from jobs.models import JobType, Source
 from jobs.transitions.claims import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 
@@ -134,14 +135,14 @@ def configure_source(*, name: str, enabled: bool, actor: str, reason: str) -> So
     """Let tasks come from a source, or no longer.
 
     :raises NotFound: there is no such source.
-    :raises InvalidArgument: nothing would change.
+    :raises InvalidTransition: it is so already.
     """
     reason = required(reason)
     source = Source.objects.select_for_update(no_key=True).filter(name=name).first()
     if source is None:
         raise NotFound(f"There is no source {name}.")
-    if source.enabled == enabled:
-        raise InvalidArgument("Nothing would change.")
+    if refusal := switchable(source, enabled=enabled):
+        raise refusal
     source.enabled = enabled
     source.save(update_fields=["enabled"])
     before, after = {"enabled": not enabled}, {"enabled": enabled}

@@ -8,7 +8,8 @@ from typing import Any
 from agents.models import Agent
 from governance.core.fields import NO, YES, Choice, Choices, Field, Flag, Json, Text, Whole
 from governance.core.permissions import Permission
-from governance.core.verbs import Done, Target, Verb, of_row, switchable
+from governance.core.switching import switchable
+from governance.core.verbs import Done, Target, Verb, of_row
 from jobs import transitions
 from jobs.models import JobType, Source
 from jobs.transitions import TypeSettings, claims, job_types

@@ -221,7 +221,7 @@ class TestASource:
             transitions.register_source(name="manual", **ANNA)
         with refused(InvalidArgument):
             transitions.register_source(name="No Name", **ANNA)
-        with refused(InvalidArgument):
+        with refused(InvalidTransition):
             transitions.configure_source(name="manual", enabled=True, **ANNA)
         with refused(NotFound):
             transitions.configure_source(name="nothing", enabled=True, **ANNA)

@@ -11,7 +11,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from governance.core import audit
-from governance.core.errors import InvalidArgument, NotFound
+from governance.core.errors import InvalidArgument, InvalidTransition, NotFound
 from governance.core.models import AuditEvent
 from governance.evidence import envelopes
 from governance.money import catalogue
@@ -56,6 +56,35 @@ def test_setting_the_same_model_again_is_no_change():
         found = catalogue.set_model(provider="local", name="small", **TEST)
 
     assert actions(found) == ["model.added"]
+
+
+def test_a_model_is_switched_once_and_keeps_the_rest():
+    model = catalogue.set_model(provider="local", name="small", capabilities=["tools"], **TEST)
+
+    off = catalogue.switch_model(model_id=model.pk, enabled=False, **TEST)
+    with pytest.raises(InvalidTransition, match="disabled already") as refused:
+        catalogue.switch_model(model_id=model.pk, enabled=False, **TEST)
+
+    assert refused.value.effect == "none"
+    assert (off.enabled, off.capabilities) == (False, ["tools"])
+    assert catalogue.switch_model(model_id=model.pk, enabled=True, **TEST).enabled
+    assert actions(model) == ["model.added", "model.changed", "model.changed"]
+    with pytest.raises(NotFound):
+        catalogue.switch_model(model_id=model.pk + 1, enabled=True, **TEST)
+
+
+def test_a_budget_is_disabled_once_and_keeps_its_caps():
+    budget = cap("1")
+
+    off = catalogue.disable_budget(budget_id=budget.pk, **TEST)
+    with pytest.raises(InvalidTransition, match="disabled already") as refused:
+        catalogue.disable_budget(budget_id=budget.pk, **TEST)
+
+    assert refused.value.effect == "none"
+    assert (off.enabled, off.cap) == (False, Decimal(1))
+    assert actions(budget) == ["budget.added", "budget.changed"]
+    with pytest.raises(NotFound):
+        catalogue.disable_budget(budget_id=budget.pk + 1, **TEST)
 
 
 @pytest.mark.parametrize(
