@@ -1,7 +1,7 @@
 """Every refusal that the service can answer with: their codes and reasons, one class each.
 
 The codes, statuses and retry rules are the published interface: none is renamed or reused.
-Which of several that apply is answered, `precedence` says.  `docs/reference/errors.md` is generated
+In which order they are judged, `precedence` says.  `docs/reference/errors.md` is generated
 from both.
 
 Source of the body: RFC 9457 (problem details); of the codes: google.rpc.Code.

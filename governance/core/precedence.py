@@ -1,4 +1,7 @@
-"""The order in which refusals are judged: of several that apply, the first here is answered.
+"""The order of what is judged, and the refusals of each stage.
+
+The stages are judged one after another, so that the refusal of an earlier one is answered.  Where
+two stages of one request are judged at once, on one row under its lock, either may be.
 
 Source: docs/reference/contract.md, section 4.  The one exception: a call that names no session and
 needs one is refused for that after `WrongOwner` and `NotFound`, since another agent's job is a 403
@@ -113,12 +116,3 @@ STAGES = (
 )
 
 PRECEDENCE = tuple(refusal for stage in STAGES for refusal in stage.refusals)
-_RANK = {refusal: rank for rank, refusal in enumerate(PRECEDENCE)}
-
-
-def first_of(*refusals: DomainError) -> DomainError:
-    """Return the refusal that takes precedence over the others.
-
-    :raises KeyError: the class of one stands in no stage.
-    """
-    return min(refusals, key=lambda refusal: _RANK[type(refusal)])

@@ -1,11 +1,11 @@
-"""The refusals as data: which is answered of several, and which an idempotency key keeps."""
+"""The refusals as data: the order that they are judged in, and which an idempotency key keeps."""
 
 from __future__ import annotations
 
 import pytest
 
 from governance.core import errors
-from governance.core.precedence import PRECEDENCE, first_of
+from governance.core.precedence import PRECEDENCE
 
 REFUSALS = [
     found
@@ -17,28 +17,6 @@ REFUSALS = [
 def test_every_refusal_has_one_place_in_the_order():
     assert len(PRECEDENCE) == len(set(PRECEDENCE))
     assert set(PRECEDENCE) == set(REFUSALS) - {errors.DomainError}
-
-
-def test_of_several_refusals_the_one_of_the_earlier_stage_is_answered():
-    token, session = errors.StaleFencingToken(), errors.SessionSuperseded()
-    state = errors.InvalidTransition()
-
-    assert first_of(state, token, session) is session
-    assert first_of(state, token) is token
-
-
-def test_within_a_stage_the_declared_order_decides():
-    unknown, state = errors.OutcomeUnknown(), errors.InvalidTransition()
-
-    assert first_of(state, unknown) is unknown
-
-
-def test_a_refusal_that_has_no_place_in_the_order_is_an_error_of_ours():
-    class Unlisted(errors.DomainError):
-        """Not in the table."""
-
-    with pytest.raises(KeyError):
-        first_of(Unlisted(), errors.NotFound())
 
 
 @pytest.mark.parametrize("refusal", PRECEDENCE, ids=lambda refusal: refusal.__name__)
