@@ -114,13 +114,19 @@ def once(
         raise
 
 
-def advance(*, run: BulkRun, seconds: float = SLICE_SECONDS) -> BulkRun:
-    """Work on the run's pending items for a while; whoever does the last one ends the run."""
+def advance(
+    *, run: BulkRun, seconds: float = SLICE_SECONDS, refusals: list[DomainError] | None = None
+) -> BulkRun:
+    """Work on the run's pending items for a while; whoever does the last one ends the run.
+
+    :param refusals: takes up the refusals that this call met, for a page that can show more of
+        them than an item keeps.
+    """
     until = time.monotonic() + seconds
     before = audit.current_request_id.set(str(run.run_id))
     try:
         while run.finished_at is None and time.monotonic() < until:
-            if not _do_next(run=run):
+            if not _do_next(run=run, refusals=refusals):
                 _finish(run=run)
                 break
     finally:
@@ -160,7 +166,7 @@ def stop(*, run: BulkRun, actor: str) -> None:
 
 
 @transaction.atomic
-def _do_next(*, run: BulkRun) -> bool:
+def _do_next(*, run: BulkRun, refusals: list[DomainError] | None) -> bool:
     """Do the next item that nobody else is at. False when there is none."""
     item = (
         BulkItem.objects.select_for_update(skip_locked=True, no_key=True)
@@ -170,13 +176,15 @@ def _do_next(*, run: BulkRun) -> bool:
     )
     if item is None:
         return False
-    item.outcome, item.detail = _outcome(run=run, item=item)
+    item.outcome, item.detail = _outcome(run=run, item=item, refusals=refusals)
     item.at = clock.now()
     item.save(update_fields=["outcome", "detail", "at"])
     return True
 
 
-def _outcome(*, run: BulkRun, item: BulkItem) -> tuple[str, str]:
+def _outcome(
+    *, run: BulkRun, item: BulkItem, refusals: list[DomainError] | None
+) -> tuple[str, str]:
     """Do the verb to one row in a savepoint and say what became of it."""
     outcomes = BulkItem.Outcome
     verb = verbs.find(run.model, run.act)
@@ -194,6 +202,8 @@ def _outcome(*, run: BulkRun, item: BulkItem) -> tuple[str, str]:
             )
             done = verb.done(result)
     except DomainError as error:
+        if refusals is not None:
+            refusals.append(error)
         skipped = error.code in SKIPPING_CODES and not isinstance(error, NotFound)
         outcome = outcomes.SKIPPED if skipped else outcomes.FAILED
         return outcome, f"{error.detail} ({error.reason})"

@@ -19,11 +19,11 @@ from django.urls import URLPattern, path, reverse
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
 from governance.console import registry, runs, selections, wording
-from governance.console.forms import ReasonForm, VerbForm
+from governance.console.forms import ReasonForm, VerbForm, asked_as
 from governance.console.models import BulkItem, BulkRun
 from governance.console.selections import Selection
 from governance.core import verbs
-from governance.core.errors import DomainError
+from governance.core.errors import DomainError, InvalidArgument
 from governance.core.verbs import Verb
 
 #: Rows that a confirmation page names one by one.
@@ -146,10 +146,34 @@ class VerbPages(admin.ModelAdmin):
             reason=reason.cleaned_data["reason"],
             values=fields.values,
         )
-        run = runs.advance(run=run)
+        refusals: list[DomainError] = []
+        run = runs.advance(run=run, refusals=refusals)
+        if run.total == 1 and refusals and isinstance(refusals[0], InvalidArgument):
+            self._mark(request, refusals[0], reason, fields)
+            again = selections.freeze(
+                model=selection.model,
+                keys=list(selection.keys),
+                user_id=selection.user_id,
+                revisions=selection.revisions,
+            )
+            return self._confirm(request, verb=verb, selection=again, forms_=(reason, fields))
         if run.total == 1 and run.finished_at is not None:
             return self._after_one(request, verb=verb, run=run)
         return HttpResponseRedirect(reverse("admin:console_run", args=(run.run_id,)))
+
+    def _mark(
+        self, request: HttpRequest, refusal: InvalidArgument, reason: ReasonForm, fields: VerbForm
+    ) -> None:
+        """Show what the transition refused: above the form, and each fault at its input."""
+        inputs: dict[str, tuple[ReasonForm | VerbForm, str]] = {
+            f"/{one.name}": (fields, asked_as(one)) for one in fields.verb.fields
+        }
+        inputs["/reason"] = (reason, "reason")
+        for fault in refusal.errors:
+            if fault.pointer in inputs:
+                form, name = inputs[fault.pointer]
+                form.add_error(name, fault.detail)
+        self.message_user(request, f"Not done: {refusal.detail}", messages.ERROR)
 
     def _after_one(self, request: HttpRequest, *, verb: Verb[Any], run: BulkRun) -> HttpResponse:
         item = BulkItem.objects.get(run=run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from governance.console.chains import Chain, read_chain
@@ -169,20 +169,29 @@ def edges_of(chain: Chain) -> list[Edge]:
     edges = []
     for event in chain.events:
         body = json.loads(bytes(event.body))
+        details = body.get("details") or {}
         after = (body.get("after") or {}).get("state", "")
         edges.append(
             Edge(
                 at=event.at,
-                action=event.action.removeprefix("job.").translate(SPACED),
+                action=_done(event.action, details),
                 actor=event.actor,
                 reason=event.reason,
-                attempt=(body.get("details") or {}).get("attempt"),
+                attempt=details.get("attempt"),
                 before=(body.get("before") or {}).get("state", ""),
                 after=after,
                 seq=event.seq,
             )
         )
     return edges
+
+
+def _done(action: str, details: dict[str, Any]) -> str:
+    """Return in words what an event did: `put on hold until ...`."""
+    words = action.removeprefix("job.").translate(SPACED)
+    if until := details.get("hold_until"):
+        words += f" until {stamp(datetime.fromisoformat(until).astimezone(UTC))}"
+    return words
 
 
 def draw_life(edges: list[Edge], *, until: datetime) -> Any:

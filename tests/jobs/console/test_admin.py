@@ -7,6 +7,8 @@ import html
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -23,10 +25,12 @@ from governance.console import runs, selections
 from governance.console.models import BulkItem, BulkRun, SavedView
 from governance.core import permissions, verbs
 from governance.core.characters import unseen
+from governance.core.errors import FieldFault, InvalidArgument
 from governance.core.models import AuditEvent
 from jobs import transitions
 from jobs.models import Approval, Job, RetryExtension
 from jobs.operations import answers
+from jobs.transitions import controls
 from jobs.verbs.job import PAUSE
 from tests import console
 from tests.console import token_in
@@ -458,6 +462,51 @@ def test_an_extension_beyond_the_ceiling_is_refused(as_: Any, failed: Any) -> No
     job.refresh_from_db()
     assert (job.state, job.max_attempts, events(job)) == ("failed", 1, before)
     assert "RETRY_CEILING_REACHED" in BulkItem.objects.get().detail
+
+
+def test_a_hold_in_the_past_keeps_the_form_and_can_be_sent_again(as_: Any, make_job: Any) -> None:
+    job, client = make_job(), as_("operator")
+
+    answer = confirm(client, "hold", job.task_id, until="2020-01-01T00:00")
+
+    page = answer.content.decode()
+    assert answer.status_code == 422
+    assert "Not done: A hold ends in the future." in page
+    assert "after now, and before" in answer.context["fields"].errors["until"][0]
+    assert 'value="2020-01-01T00:00"' in page and "as agreed" in page
+    assert events(job) == ["job.queued"]
+    assert BulkItem.objects.get().outcome == "failed"
+
+    values = {"selection": token_in(answer), "reason": "later", "until": "2090-01-01T00:00"}
+    assert client.post(act_url("hold"), values).status_code == 302
+    job.refresh_from_db()
+    assert f"{job.hold_until:%Y-%m-%d}" == "2090-01-01"
+    assert events(job) == ["job.queued", "job.put_on_hold"]
+
+
+def test_what_is_refused_of_no_field_stands_above_the_form(
+    as_: Any, make_job: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**request: Any) -> None:
+        raise InvalidArgument("It fits nowhere.", errors=[FieldFault("/elsewhere", "odd")])
+
+    toy = replace(PAUSE, name="toy", run=refuse)
+    monkeypatch.setitem(verbs._verbs, ("jobs.job", "toy"), toy)
+
+    answer = confirm(as_("operator"), "toy", make_job().task_id)
+
+    assert answer.status_code == 422
+    assert "Not done: It fits nowhere." in answer.content.decode()
+
+
+def test_the_life_of_a_job_says_until_when_it_was_put_on_hold(as_: Any, make_job: Any) -> None:
+    job = make_job()
+    until = datetime(2090, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+    controls.hold(task_id=job.task_id, until=until, **ANNA)
+
+    page = as_("viewer").get(reverse("admin:jobs_job_change", args=(job.pk,)))
+
+    assert "put on hold until 2090-01-01 00:00:00Z" in page.content.decode()
 
 
 @pytest.mark.parametrize(
