@@ -318,7 +318,11 @@ class ControlIn(Shape):
             for name, needed in taken.items()
             if needed and name not in given
         }
+        values = {name: data[name] for name in given}
+        for rule in () if faults else verb.rules:
+            if fault := rule.fault(values):
+                faults[rule.names[-1]] = [fault]
         if faults:
             raise serializers.ValidationError(faults)
         common = {name: data[name] for name in self._declared_fields}
-        return common | {"values": {name: data[name] for name in given}}
+        return common | {"values": values}
