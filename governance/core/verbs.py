@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import Model
 
 from governance.core import permissions
-from governance.core.errors import DomainError, NotFound
+from governance.core.errors import DomainError, InvalidArgument, NotFound
 from governance.core.fields import Field
 from governance.core.permissions import Permission
 
@@ -181,9 +181,11 @@ class Verb(Generic[R]):
     def restore(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields' values that `keep` made JSON of, with their types.
 
-        :raises KeyError: a value is of no field of this verb (any more).
+        :raises InvalidArgument: a value is of no field of this verb (any more).
         """
         fields = {one.name: one for one in self.fields}
+        if unknown := sorted(kept.keys() - fields.keys()):
+            raise InvalidArgument(f"{self.label} has no field {', '.join(unknown)} (any more).")
         return {name: fields[name].restore(value) for name, value in kept.items()}
 
     def perform(

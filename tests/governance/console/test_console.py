@@ -77,6 +77,20 @@ def test_each_row_of_a_run_has_an_outcome_of_its_own(anna: User, toy: Any) -> No
     assert "RuntimeError" not in BulkItem.objects.get(run=run, key="broken").detail
 
 
+def test_a_row_whose_verb_has_lost_a_field_fails_in_words(anna: User, toy: Any) -> None:
+    verb, calls = toy
+    run = begin(verb, anna, "a", "b")
+    BulkRun.objects.filter(pk=run.pk).update(fields={"count": 1})
+    run.refresh_from_db()
+
+    run = runs.advance(run=run)
+
+    assert outcomes(run) == {"a": "failed", "b": "failed"}
+    assert run.finished_at is not None and calls == []
+    details = set(BulkItem.objects.filter(run=run).values_list("detail", flat=True))
+    assert details == {"Toy has no field count (any more). (INVALID_ARGUMENT)"}
+
+
 def test_a_selection_that_is_sent_twice_acts_once(anna: User, toy: Any) -> None:
     verb, calls = toy
     selection = selections.freeze(model=verb.on.label, keys=["a"], user_id=anna.pk)
