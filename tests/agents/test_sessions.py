@@ -331,6 +331,26 @@ def test_a_superseded_session_renews_nothing(hermes, make_job):
     assert expiry(job) == before
 
 
+def test_a_newer_boot_neither_renews_nor_completes_what_the_older_one_holds(hermes, make_job):
+    job = make_job()
+    held = claim(hermes, start(hermes), job)
+    newer = start(hermes, "op-2", boot_id="boot-2")
+    before = expiry(job)
+    [refusal] = beat(hermes, newer, job, held)
+    assert isinstance(refusal, LeaseHeldByAnother)
+    completion = {
+        "task_id": job.task_id,
+        "attempt": held.grant.attempt.number,
+        "fencing_token": held.grant.attempt.fencing_token,
+        "result": {},
+        "needs_review": False,
+    }
+    [refusal] = transitions.complete(entry=entry(hermes, newer), completions=[completion])
+    assert isinstance(refusal, LeaseHeldByAnother)
+    job.refresh_from_db()
+    assert (job.state, expiry(job)) == ("active", before)
+
+
 def test_a_lease_of_an_older_epoch_is_not_renewed_until_it_is_bound_anew(hermes, make_job):
     job = make_job()
     answer = start(hermes)
