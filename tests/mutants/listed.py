@@ -37,11 +37,11 @@ MUTANTS = (
         ("tests/jobs/test_outcomes.py", "tests/jobs/test_executions.py"),
     ),
     Mutant(
-        "attempt of a session that may not act",
+        "holder of the attempt",
         PRECONDITIONS,
-        "if (fault := fault_of(session.fault, caller.dispatcher_epoch)) is not None:",
-        "if (fault := None) is not None:",
-        ("tests/jobs/test_authority.py",),
+        "if number in locked.attempts and not holds(work, locked):",
+        "if False:",
+        ("tests/jobs/test_authority.py", "tests/jobs/test_outcomes.py"),
     ),
     Mutant(
         "token of a heartbeat",
@@ -103,11 +103,11 @@ MUTANTS = (
         ("tests/jobs/test_executions.py", "tests/jobs/test_uploads.py"),
     ),
     Mutant(
-        "holder of the lease",
+        "session of the attempt",
         PRECONDITIONS,
-        "if work.worker.activated and locked.lease.session_id != work.worker.session_pk:",
-        "if False:",
-        ("tests/jobs/test_executions.py", "tests/jobs/test_authority.py"),
+        "return attempt.session_id == caller.session_pk",
+        "return True",
+        ("tests/jobs/test_authority.py", "tests/jobs/test_outcomes.py"),
     ),
     Mutant(
         "heartbeat revives",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
+from uuid_utils.compat import uuid7
 
 from governance.core import audit, clock, outbox
 from governance.core.errors import InvalidArgument, NotFound
@@ -301,7 +302,7 @@ def test_evidence_is_never_relayed(told: Callable[..., Fact]) -> None:
     fact = told()
     Fact(
         fact_id="late", principal="agent:hermes", stream="job:a", sequence=None, relayed=False,
-        type="x", data={}, content_sha256="", receipt_id=fact.fact_id[:-1] + "0",
+        type="x", data={}, content_sha256="", receipt_id=uuid7(),
         recorded_at=fact.recorded_at,
     ).save()  # fmt: skip
     sink = ScriptedSink()
