@@ -18,7 +18,7 @@ from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
-from agents.principals import Principal
+from agents.principals import Principal, agent_disabled
 from governance.core import sql
 from governance.core.errors import (
     DispatcherEpochStale,
@@ -38,7 +38,7 @@ LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 
 #: Why a caller, or a session, may not act: each word that the SQL below gives, as its refusal.
 FAULTS: dict[str, Callable[[UUID], DomainError]] = {
-    "disabled": lambda epoch: PermissionDenied("This agent is disabled."),
+    "disabled": lambda epoch: agent_disabled(),
     # An implicit session is a name that anybody with the token can say: no cell was approved.
     "no session": lambda epoch: SessionRequired(
         "This agent acts through approved sessions only; activate."

@@ -77,6 +77,11 @@ class Principal:
             raise PermissionDenied(f"The credential lacks the scope `{scope}`.")
 
 
+def agent_disabled() -> PermissionDenied:
+    """Return the refusal of whatever a disabled agent asks for."""
+    return PermissionDenied("This agent is disabled.")
+
+
 def identify(*, token: str, certificate_sha256: str = "") -> Principal:
     """Return the principal of a bearer token: one round trip, and one more once a minute.
 
@@ -97,7 +102,7 @@ def identify(*, token: str, certificate_sha256: str = "") -> Principal:
     if row["certificate_sha256"] and row["certificate_sha256"] != certificate_sha256:
         raise ClientCertificateMismatch()
     if row["enabled"] is False:
-        raise PermissionDenied("This agent is disabled.")
+        raise agent_disabled()
     if row["touch_due"]:
         sql.pipeline(sql.Statement(TOUCH, {"id": row["id"]}))
     is_agent = row["agent_id"] is not None

@@ -18,7 +18,7 @@ from uuid_utils.compat import uuid7
 
 from agents import barrier
 from agents.models import Activation, Agent, CellApproval, Credential, Fleet, Presence, Session
-from agents.principals import Principal
+from agents.principals import Principal, agent_disabled
 from agents.queries import heartbeat_interval_seconds
 from governance.core import audit, clock
 from governance.core.clock import instant
@@ -99,7 +99,7 @@ def activate(
         raise PermissionDenied("A credential activates sessions of its own agent only.")
     [row] = barrier.hold([agent])
     if not row.enabled:
-        raise PermissionDenied("This agent is disabled.")
+        raise agent_disabled()
     before = row.activations.select_related("session").filter(operation_id=operation_id).first()
     if before is not None and before.session.state == Session.State.SUPERSEDED:
         raise SessionSuperseded()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from agents.entry import Entry
@@ -18,6 +19,7 @@ from governance.operations.operation import Call, operation
 from jobs import queries, transitions
 from jobs.operations import answers, shapes
 from jobs.operations.answering import answer_each, answer_of
+from jobs.transitions import Outcome
 from jobs.transitions.reflections import FIELDS
 
 COMPLETIONS_MAX = 500
@@ -84,13 +86,7 @@ def complete_jobs(call: Call) -> Answer:
 )
 def fail_job(call: Call) -> Answer:
     """Record why the attempt failed; retried when it may be and attempts are left."""
-    entry, authority, content = _attempt_write(call)
-
-    def move() -> Answer:
-        outcome = transitions.fail(entry=entry, **call.identity, **authority, **content)
-        return answer_of(outcome, answers.moved)
-
-    return call.once(move)
+    return _ended(call, transitions.fail)
 
 
 @operation(
@@ -105,13 +101,7 @@ def fail_job(call: Call) -> Answer:
 )
 def escalate_job(call: Call) -> Answer:
     """Hand the job to a human; the attempt ends."""
-    entry, authority, content = _attempt_write(call)
-
-    def move() -> Answer:
-        outcome = transitions.escalate(entry=entry, **call.identity, **authority, **content)
-        return answer_of(outcome, answers.moved)
-
-    return call.once(move)
+    return _ended(call, transitions.escalate)
 
 
 @operation(
@@ -150,6 +140,16 @@ def reflect(call: Call) -> Answer:
             raise InvalidArgument("task_id and job_id name two jobs.", errors=[fault])
         task_id = named
     return _reflected(call, task_id=task_id, unnamed=True)
+
+
+def _ended(call: Call, end: Callable[..., Outcome]) -> Answer:
+    """Return the answer of the transition that ends the attempt, which takes the body's members."""
+    entry, authority, content = _attempt_write(call)
+
+    def move() -> Answer:
+        return answer_of(end(entry=entry, **call.identity, **authority, **content), answers.moved)
+
+    return call.once(move)
 
 
 def _reflected(call: Call, *, task_id: str, unnamed: bool = False) -> Answer:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -26,6 +25,7 @@ from governance.core.errors import (
     StaleFencingToken,
     WrongOwner,
 )
+from jobs.transitions.preconditions import seconds_left
 
 HEARTBEATS_MAX = 500
 
@@ -186,6 +186,6 @@ def _outcome(agent_id: int, row: sql.Row) -> Beat | DomainError:
     if row["named_token"] != row["fencing_token"] or row["named_attempt"] != row["attempt"]:
         return StaleFencingToken(current=current)
     if row["held"] is False:
-        left = (row["lease_ends_at"] - row["now"]).total_seconds()
-        return LeaseHeldByAnother(current=current, after_seconds=max(1, math.ceil(left)))
+        left = seconds_left(row["lease_ends_at"], at=row["now"])
+        return LeaseHeldByAnother(current=current, after_seconds=left)
     return fault_of(row["holder_fault"], row["dispatcher_epoch"]) or LeaseExpired(current=current)

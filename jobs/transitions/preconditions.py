@@ -255,8 +255,13 @@ def held_by_another(work: Work, locked: LockedJob, detail: str = "") -> LeaseHel
     lease, current = locked.lease, {"state": locked.job.state, "attempt": locked.job.attempt}
     left = None
     if lease is not None:
-        left = max(1, math.ceil((lease.expires_at - work.now).total_seconds()))
+        left = seconds_left(lease.expires_at, at=work.now)
     return LeaseHeldByAnother(detail, current=current, after_seconds=left)
+
+
+def seconds_left(ends_at: datetime, *, at: datetime) -> int:
+    """Return the whole seconds, 1 at least, after which a lease protects its holder no more."""
+    return max(1, math.ceil((ends_at - at).total_seconds()))
 
 
 def need_match(work: Work, locked: LockedJob) -> None:

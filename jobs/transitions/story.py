@@ -42,7 +42,7 @@ READ_PROGRESS = (
     " AND p.progress <> 'null' ORDER BY p.job_id, p.number DESC"
 )
 READ_REWORK = (
-    "SELECT DISTINCT ON (r.job_id) r.job_id, r.reason, r.decided_by, r.attempt FROM jobs_review r"
+    "SELECT DISTINCT ON (r.job_id) r.job_id, r.reason, r.attempt FROM jobs_review r"
     " JOIN jobs_job j ON j.id = r.job_id"
     " WHERE j.task_id = ANY(%s::text[]) AND r.verdict = 'needs_rework'"
     " ORDER BY r.job_id, r.id DESC"
