@@ -171,7 +171,8 @@ def _serve(home: Path, *, throwaway: bool) -> Path:
         # Asked again each time: a postmaster that was just killed holds its lock for a moment.
         if not is_kept(home):
             _start_postmaster(home, throwaway=throwaway)
-        return answers(socket_of(home))
+        # And once more: the server of one that died meanwhile answers, and nobody would end it.
+        return answers(socket_of(home)) and is_kept(home)
 
     if not until(serving, seconds=START_SECONDS_MAX):
         raise ServerFailed(f"PostgreSQL does not answer; its log is {home / 'log'}.")
