@@ -15,7 +15,7 @@ from governance.core.models import ACTOR_CHARS_MAX
 
 def add_actor(parser: ArgumentParser) -> None:
     """Add the option by which a command is told who acts."""
-    parser.add_argument("--actor", default="", type=_actor, help="who acts, for the audit trail")
+    parser.add_argument("--actor", default="", type=_actor, help="who acts, for the audit trail, which also names the account that runs the command")
 
 
 def plain_text(argument: str) -> str:
@@ -54,9 +54,9 @@ class ActingCommand(BaseCommand):
         )
 
     def handle(self, **options: Any) -> None:
-        options["actor"] = options["actor"] or audit.shell_actor()
         try:
-            outcome = self.act(**options)
+            with audit.at_a_shell(options.pop("actor")) as actor:
+                outcome = self.act(actor=actor, **options)
         except DomainError as refusal:
             raise CommandError(f"{refusal.detail} ({refusal.reason})") from refusal
         if options["json"]:

@@ -108,11 +108,11 @@ def perform(command: BaseCommand, verb: Verb[Any], options: dict[str, Any]) -> N
     if len(keys) > ROWS_MAX:
         raise CommandError(f"At most {ROWS_MAX} rows at a time.")
     values = values_of(verb.fields, options, rules=verb.rules)
-    actor = options["actor"] or audit.shell_actor()
     refused = 0
     for key in keys:
         try:
-            result = verb.perform(key=key, actor=actor, reason=options["reason"], values=values)
+            with audit.at_a_shell(options["actor"]) as actor:
+                result = verb.perform(key=key, actor=actor, reason=options["reason"], values=values)
         except DomainError as refusal:
             refused += 1
             words = f"{REFUSED}, {refusal.reason}: {refusal.detail}"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
@@ -18,6 +20,8 @@ from governance.core.models import GENESIS, AuditEvent, ChainHead
 
 #: The id of the request that is being served, for events and log lines.
 current_request_id: ContextVar[str] = ContextVar("current_request_id", default="")
+#: The account that runs a command which acts as somebody else.
+_ran_by: ContextVar[str] = ContextVar("ran_by", default="")
 
 
 def request_urn() -> str:
@@ -31,6 +35,21 @@ def shell_actor() -> str:
         return f"command:{getpass.getuser()}"
     except (KeyError, OSError):
         return "command:unknown"
+
+
+@contextmanager
+def at_a_shell(named: str) -> Iterator[str]:
+    """Give the actor of a command: whom `--actor` names, else the system account that runs it.
+
+    A name at a shell is a claim that nobody has checked: each event of the block also says, as
+    `ran_by` in its details, which account ran the command.
+    """
+    account = shell_actor()
+    token = _ran_by.set(account if named not in ("", account) else "")
+    try:
+        yield named or account
+    finally:
+        _ran_by.reset(token)
 
 
 def chain(
@@ -55,6 +74,9 @@ def chain(
     """
     seq = head.audit_seq + 1
     request_id = current_request_id.get()
+    details = dict(details or {})
+    if ran_by := _ran_by.get():
+        details["ran_by"] = ran_by
     body = encode(
         {
             "subject": subject,
@@ -66,7 +88,7 @@ def chain(
             "request_id": request_id,
             "before": before,
             "after": after,
-            "details": details or {},
+            "details": details,
         }
     )
     prev_hash = bytes(head.audit_head or GENESIS)

@@ -175,7 +175,7 @@ def edges_of(chain: Chain) -> list[Edge]:
             Edge(
                 at=event.at,
                 action=_done(event.action, details),
-                actor=event.actor,
+                actor=_who(event.actor, details),
                 reason=event.reason,
                 attempt=details.get("attempt"),
                 before=(body.get("before") or {}).get("state", ""),
@@ -184,6 +184,12 @@ def edges_of(chain: Chain) -> list[Edge]:
             )
         )
     return edges
+
+
+def _who(actor: str, details: dict[str, Any]) -> str:
+    """Return who acted, and at a shell who ran the command: `user:anna, by command:root`."""
+    ran_by = details.get("ran_by")
+    return f"{actor}, by {ran_by}" if ran_by else actor
 
 
 def _done(action: str, details: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from agents.models import MaintenanceInhibit
-from governance.core import verbs
+from governance.core import audit, verbs
 from governance.core.models import AuditEvent
 from governance.money.models import Budget
 from jobs.models import Job, LiveAuthorization, Source
@@ -223,3 +223,22 @@ def test_a_span_is_given_in_either_unit(world: None, flag: str, seconds: int) ->
 
     grant = LiveAuthorization.objects.get()
     assert (grant.ends_at - grant.granted_at).total_seconds() == seconds
+
+
+def test_who_acts_as_another_at_a_shell_is_recorded_beside_the_other(make_job: Any) -> None:
+    claimed, plain = make_job(), make_job()
+    call_command("pause_job", claimed.task_id, *DONE)
+    call_command("pause_job", plain.task_id, "--reason", "not now")
+    call_command("configure_agent", "hermes", "--fresh-seconds", "31", *DONE)
+
+    def last(subject: str) -> tuple[str, str | None]:
+        event = AuditEvent.objects.filter(subject=subject).latest("seq")
+        return event.actor, json.loads(bytes(event.body))["details"].get("ran_by")
+
+    account = audit.shell_actor()
+    assert last(f"job:{claimed.job_id}") == ("command:anna", account)
+    assert last(f"job:{plain.job_id}") == (account, None)
+    assert last("agent:hermes") == ("command:anna", account)
+    # What comes after the command in the same process is nobody's but its own.
+    call_command("resume_job", claimed.task_id, "--reason", "now")
+    assert last(f"job:{claimed.job_id}") == (account, None)

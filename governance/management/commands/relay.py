@@ -47,12 +47,13 @@ class Command(BaseCommand):
         stream, released = options["release"], 0
         for destination in destinations:
             try:
-                relay.release(
-                    sink=destination.name,
-                    stream=stream,
-                    actor=options["actor"] or audit.shell_actor(),
-                    reason=options["reason"],
-                )
+                with audit.at_a_shell(options["actor"]) as actor:
+                    relay.release(
+                        sink=destination.name,
+                        stream=stream,
+                        actor=actor,
+                        reason=options["reason"],
+                    )
             except NotFound:
                 # Another sink may hold it.
                 continue

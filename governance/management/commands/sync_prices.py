@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from governance.core import audit
 from governance.core.errors import DomainError
 from governance.money import catalogue
 
@@ -21,7 +22,7 @@ class Command(BaseCommand):
             metavar="PROVIDER/MODEL",
             help="add this model to the catalogue first",
         )
-        parser.add_argument("--actor", default="command:sync_prices", help="for the audit trail")
+        parser.add_argument("--actor", default="", help="who acts, for the audit trail")
         parser.add_argument("--reason", default="prices of the installed genai-prices")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -29,10 +30,11 @@ class Command(BaseCommand):
         self, *, add: list[str], actor: str, reason: str, json: bool, **options: Any
     ) -> None:
         try:
-            for named in add:
-                provider, _, name = named.partition("/")
-                catalogue.set_model(provider=provider, name=name, actor=actor, reason=reason)
-            report = catalogue.sync_prices(actor=actor, reason=reason)
+            with audit.at_a_shell(actor) as actor:
+                for named in add:
+                    provider, _, name = named.partition("/")
+                    catalogue.set_model(provider=provider, name=name, actor=actor, reason=reason)
+                report = catalogue.sync_prices(actor=actor, reason=reason)
         except DomainError as refusal:
             raise CommandError(f"{refusal.detail} ({refusal.reason})") from refusal
         if json:
