@@ -15,7 +15,12 @@ from governance.core.models import ACTOR_CHARS_MAX
 
 def add_actor(parser: ArgumentParser) -> None:
     """Add the option by which a command is told who acts."""
-    parser.add_argument("--actor", default="", type=_actor, help="who acts, for the audit trail, which also names the account that runs the command")
+    parser.add_argument(
+        "--actor",
+        default="",
+        type=_actor,
+        help="who acts, for the audit trail; it names the account that runs the command too",
+    )
 
 
 def plain_text(argument: str) -> str:

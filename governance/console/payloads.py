@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,14 +11,11 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from governance.console.wording import pretty
+from governance.core.redaction import REDACTED, SECRET_KEY
+from governance.core.redaction import without_secrets as words_without_secrets
 
 #: Characters of one payload that a page shows; the whole is a download away.
 SHOWN_MAX = 20_000
-SECRET_KEY = re.compile(
-    r"(pass(word|wd|phrase)?|secret|token|api[_-]?key|authorization|cookie|credential|private)",
-    re.IGNORECASE,
-)
-REDACTED = "[redacted]"
 
 
 @dataclass(frozen=True)
@@ -60,7 +56,7 @@ def redacted(value: Any) -> Any:
 
 
 def without_secrets(value: Any) -> Any:
-    """Return `value` with every member replaced whose key names a secret."""
+    """Return `value` with every member replaced whose key names a secret, and secrets in texts."""
     if isinstance(value, dict):
         return {
             key: REDACTED if SECRET_KEY.search(str(key)) else without_secrets(member)
@@ -68,4 +64,4 @@ def without_secrets(value: Any) -> Any:
         }
     if isinstance(value, list):
         return [without_secrets(member) for member in value]
-    return value
+    return words_without_secrets(value) if isinstance(value, str) else value

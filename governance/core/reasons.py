@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from governance.core import redaction
 from governance.core.errors import FieldFault, InvalidArgument
 
 REASON_CHARS_MAX = 2000
 
 
 def required(reason: str) -> str:
-    """Return the reason without surrounding blanks.
+    """Return the reason without surrounding blanks, and without what looks like a secret.
 
     :raises InvalidArgument: it is empty, or too long to be read.
     """
@@ -18,4 +19,4 @@ def required(reason: str) -> str:
             "A reason is required.",
             errors=[FieldFault("/reason", f"1 to {REASON_CHARS_MAX} characters")],
         )
-    return stripped
+    return redaction.without_secrets(stripped)

@@ -16,7 +16,7 @@ from agents.entry import (
     need_agent,
     session_fault,
 )
-from governance.core import sql
+from governance.core import redaction, sql
 from governance.core.errors import (
     DomainError,
     LeaseExpired,
@@ -130,7 +130,9 @@ def heartbeat(*, entry: Entry, beats: list[dict[str, Any]]) -> list[Beat | Domai
         first.setdefault(_lease_of(beat), beat)
     named = list(first.values())
     progress = [
-        json.dumps(b["progress"], ensure_ascii=False) if b.get("progress") is not None else None
+        json.dumps(redaction.cleaned(b["progress"]), ensure_ascii=False)
+        if b.get("progress") is not None
+        else None
         for b in named
     ]
     params = {
