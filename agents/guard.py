@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
-from django.db.models import Max, Q
+from django.db.models import Q
 
 from agents import workload
-from agents.models import Agent, MaintenanceInhibit, Presence
+from agents.models import Agent, MaintenanceInhibit, Presence, Session
 from governance.core import clock
 
 HEALTHY, DEGRADED, INHIBITED = "healthy", "degraded", "inhibited"
 FRESH, LATE, STALE, NEVER = "fresh", "late", "stale", "never"
+#: A worker that has been silent for longer is not named any more: it was taken away.
+NAMED_FOR = timedelta(days=1)
+NAMED_MAX = 20
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A process of an agent, and the seconds since it was last heard of."""
+
+    name: str
+    age_seconds: float
 
 
 @dataclass(frozen=True)
 class Watch:
-    """How an agent looks: `age_seconds` since it was last heard of, None if it never was."""
+    """How an agent looks: `age_seconds` since it was last heard of, None if it never was.
+
+    `workers_fresh` of its workers are fresh, of `workers_expected`. Where some are missing,
+    `silent` names those that were heard of within a day, the longest silent last.
+    """
 
     agent: str
     expected: bool
@@ -28,11 +43,19 @@ class Watch:
     stale_seconds: int
     inhibited: bool
     heard_at: datetime | None
+    workers_fresh: int = 0
+    workers_expected: int = 1
+    silent: Sequence[Worker] = field(default=())
 
     @property
     def alarming(self) -> bool:
         """Tell whether the guard raises an alarm over it."""
-        return self.expected and self.freshness != FRESH and not self.inhibited
+        return self.expected and not self.inhibited and self.workers_missing > 0
+
+    @property
+    def workers_missing(self) -> int:
+        """Return how many more workers of it should be fresh."""
+        return max(self.workers_expected - self.workers_fresh, 0)
 
 
 @dataclass(frozen=True)
@@ -61,18 +84,18 @@ def inhibits_in_force(at: datetime) -> list[MaintenanceInhibit]:
 
 def look() -> Guard:
     """Judge the fleet: `inhibited` while an inhibit holds, else `degraded` when an expected agent
-    is not fresh, else `healthy`.
+    has fewer fresh workers than are expected of it, else `healthy`.
 
-    An agent was last heard of when one of its sessions or one of its leases was.
+    A worker is a session; it was last heard of when it, or one of its leases, was.
     """
     now = clock.now()
     inhibits = inhibits_in_force(now)
     everywhere = any(row.agent_id is None for row in inhibits)
     named = {row.agent_id for row in inhibits}
     agents = list(Agent.objects.filter(enabled=True).order_by("name"))
-    heard = last_heard([agent.pk for agent in agents])
+    heard = _heard([agent.pk for agent in agents])
     watches = [
-        _watch(agent, heard.get(agent.pk), now, inhibited=everywhere or agent.pk in named)
+        _watch(agent, heard.get(agent.pk, {}), now, inhibited=everywhere or agent.pk in named)
         for agent in agents
     ]
     if inhibits:
@@ -84,12 +107,17 @@ def look() -> Guard:
 
 def last_heard(agent_ids: Sequence[int]) -> dict[int, datetime]:
     """Return when each agent was last heard of, by its sessions or its leases."""
-    rows = Presence.objects.filter(
-        session__agent_id__in=agent_ids, session__state="current"
-    ).values_list("session__agent_id")
-    heard: dict[int, datetime] = dict(rows.annotate(at=Max("last_heartbeat_at")))
-    for agent_id, at in workload.ask().last_beats(agent_ids=agent_ids).items():
-        heard[agent_id] = max(at, heard.get(agent_id, at))
+    return {agent: max(beats.values()) for agent, beats in _heard(agent_ids).items()}
+
+
+def _heard(agent_ids: Sequence[int]) -> dict[int, dict[int, datetime]]:
+    """Return per agent when each of its current sessions was last heard of."""
+    heard: dict[int, dict[int, datetime]] = {}
+    beats = Presence.objects.filter(session__agent_id__in=agent_ids, session__state="current")
+    rows = list(beats.values_list("session__agent_id", "session_id", "last_heartbeat_at"))
+    for agent_id, session_id, at in rows + workload.ask().beats(agent_ids=agent_ids):
+        sessions = heard.setdefault(agent_id, {})
+        sessions[session_id] = max(at, sessions.get(session_id, at))
     return heard
 
 
@@ -102,8 +130,12 @@ def freshness(agent: Agent, age_seconds: float | None) -> str:
     return LATE if age_seconds < agent.stale_seconds else STALE
 
 
-def _watch(agent: Agent, heard_at: datetime | None, now: datetime, *, inhibited: bool) -> Watch:
+def _watch(agent: Agent, heard: dict[int, datetime], now: datetime, *, inhibited: bool) -> Watch:
+    heard_at = max(heard.values(), default=None)
     age = (now - heard_at).total_seconds() if heard_at else None
+    fresh_since = now - timedelta(seconds=agent.fresh_seconds)
+    fresh = sum(at > fresh_since for at in heard.values())
+    lacking = agent.expected and fresh < agent.workers_expected
     return Watch(
         agent=agent.name,
         expected=agent.expected,
@@ -113,4 +145,14 @@ def _watch(agent: Agent, heard_at: datetime | None, now: datetime, *, inhibited:
         stale_seconds=agent.stale_seconds,
         inhibited=inhibited,
         heard_at=heard_at,
+        workers_fresh=fresh,
+        workers_expected=agent.workers_expected,
+        silent=_silent(heard, fresh_since, now) if lacking else (),
     )
+
+
+def _silent(heard: dict[int, datetime], since: datetime, now: datetime) -> list[Worker]:
+    quiet = {pk: at for pk, at in heard.items() if now - NAMED_FOR < at <= since}
+    newest = sorted(quiet, key=quiet.__getitem__, reverse=True)[:NAMED_MAX]
+    names = {row.pk: row.worker_id or row.cell_id for row in Session.objects.filter(pk__in=newest)}
+    return [Worker(names[pk], (now - quiet[pk]).total_seconds()) for pk in newest]

@@ -30,10 +30,16 @@ def gauges() -> Iterable[Metric]:
         "1 for an expected agent that makes the guard degraded.",
         labels=["agent"],
     )
+    lacking = GaugeMetricFamily(
+        "fencepost_agent_workers_missing",
+        "Workers of an expected agent that should be fresh and are not.",
+        labels=["agent"],
+    )
     for watch in look.agents:
         if not watch.expected:
             continue
         if watch.age_seconds is not None:
             silent.add_metric([watch.agent], watch.age_seconds)
         missing.add_metric([watch.agent], float(watch.alarming))
-    yield from (silent, missing)
+        lacking.add_metric([watch.agent], float(watch.workers_missing))
+    yield from (silent, missing, lacking)

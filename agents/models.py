@@ -56,7 +56,8 @@ class Agent(ChainHead):
     """A named worker identity that jobs are routed to.
 
     Durations are seconds. `fresh_seconds` and `stale_seconds` are the ages of the last heartbeat
-    at which the agent counts as late and as stale.
+    at which the agent counts as late and as stale. Where it is `expected`, the guard wants that many
+    of its workers fresh.
     """
 
     class Admission(models.TextChoices):
@@ -69,6 +70,7 @@ class Agent(ChainHead):
     runtime = models.CharField(max_length=40, default="command")
     enabled = models.BooleanField(default=True)
     expected = models.BooleanField(default=True)
+    workers_expected = models.PositiveSmallIntegerField(default=1, db_default=1)
     approve_cells = models.BooleanField(default=False)
     fresh_seconds = models.PositiveIntegerField(default=60)
     stale_seconds = models.PositiveIntegerField(default=180)
@@ -90,6 +92,9 @@ class Agent(ChainHead):
             models.CheckConstraint(
                 condition=Q(stale_seconds__gte=F("fresh_seconds")),
                 name="agent_stale_after_fresh",
+            ),
+            models.CheckConstraint(
+                condition=Q(workers_expected__gte=1), name="agent_expects_a_worker"
             ),
         ]
 

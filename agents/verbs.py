@@ -235,6 +235,13 @@ CONFIGURE = Verb(
             blank="as it is",
             help="Whether the guard watches it.",
         ),
+        Whole(
+            name="workers_expected",
+            least=1,
+            most=principals.WORKERS_EXPECTED_MAX,
+            required=False,
+            help="How many of its workers the guard wants fresh.",
+        ),
         Flag(
             name="approve_cells",
             required=False,

@@ -29,8 +29,8 @@ class Workload(Protocol):
     def active_leases(self, *, agent_ids: Collection[int]) -> dict[int, int]:
         """Return how many jobs of each agent are running; agents without any may be missing."""
 
-    def last_beats(self, *, agent_ids: Collection[int]) -> dict[int, datetime]:
-        """Return when a lease of each agent was last renewed."""
+    def beats(self, *, agent_ids: Collection[int]) -> list[tuple[int, int, datetime]]:
+        """Return agent, session and when it last renewed a lease, for each that holds leases."""
 
     def effects_until(self, *, agent_id: int) -> datetime | None:
         """Return until when an effect that the agent has started may still act.

@@ -22,9 +22,10 @@ class JobsWorkload:
         rows = Lease.objects.filter(job__agent_id__in=agent_ids).values_list("job__agent_id")
         return dict(rows.annotate(running=Count("pk")))
 
-    def last_beats(self, *, agent_ids: Collection[int]) -> dict[int, datetime]:
-        rows = Lease.objects.filter(job__agent_id__in=agent_ids).values_list("job__agent_id")
-        return dict(rows.annotate(at=Max("heartbeat_at")))
+    def beats(self, *, agent_ids: Collection[int]) -> list[tuple[int, int, datetime]]:
+        rows = Lease.objects.filter(job__agent_id__in=agent_ids)
+        holders = rows.values_list("job__agent_id", "session_id").order_by()
+        return list(holders.annotate(at=Max("heartbeat_at")))
 
     def effects_until(self, *, agent_id: int) -> datetime | None:
         # Also those whose attempt has ended: its worker may not know that yet.

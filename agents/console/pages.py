@@ -62,6 +62,7 @@ class AgentAdmin(PlainPage):
     list_display = ("name", "admission_mark", "heard", "runtime", "max_risk_tier", "enabled")
     page_fields = (
         "admission_mark", "admission_generation", "runtime", "max_risk_tier", "expected",
+        "workers_expected",
         "approve_cells", "fresh_seconds", "stale_seconds", "enabled", "created_at",
     )  # fmt: skip
     page_template = "console/agent.html"
@@ -105,6 +106,8 @@ def freshness_words(watch: guard.Watch) -> SafeString:
     else:
         over = watch.age_seconds - watch.stale_seconds
         words = f"{wording.duration(watch.age_seconds)} ago, stale for {wording.duration(over)}"
+    if watch.expected and watch.workers_expected > 1:
+        words += f", {watch.workers_fresh} of {watch.workers_expected} workers fresh"
     return format_html("{} {}", wording.mark(watch.freshness), words)
 
 

@@ -15,6 +15,7 @@ from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
 
 STALE_SECONDS_MAX = 86_400
+WORKERS_EXPECTED_MAX = 1000
 #: Names stand in paths, in subjects of the audit trail, and on approval pages.
 NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
@@ -49,6 +50,7 @@ class Settings:
     """What an operator may change of an agent; None leaves a setting as it is.
 
     `fresh_seconds` and `stale_seconds`: ages of the last heartbeat at which it is late and stale.
+    `workers_expected`: how many of its workers the guard wants fresh, where the agent is expected.
     """
 
     enabled: bool | None = None
@@ -57,6 +59,7 @@ class Settings:
     max_risk_tier: str | None = None
     fresh_seconds: int | None = None
     stale_seconds: int | None = None
+    workers_expected: int | None = None
 
 
 @transaction.atomic
@@ -78,6 +81,8 @@ def configure_agent(*, name: str, actor: str, reason: str, settings: Settings) -
         raise InvalidArgument("There is no such risk tier.")
     if not 1 <= agent.fresh_seconds <= agent.stale_seconds <= STALE_SECONDS_MAX:
         raise InvalidArgument("An agent is late before it is stale, and stale within a day.")
+    if not 1 <= agent.workers_expected <= WORKERS_EXPECTED_MAX:
+        raise InvalidArgument(f"1 to {WORKERS_EXPECTED_MAX} workers can be expected.")
     agent.save(update_fields=sorted(changes))
     audit.record(
         agent,

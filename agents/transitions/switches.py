@@ -164,18 +164,19 @@ def _switched(switch: RuntimeSwitch, actor: str, now: datetime) -> bool:
 
 
 def _freshened(switch: RuntimeSwitch, actor: str, now: datetime) -> bool:
-    """End the step once all workers heard of lately run the new runtime, of whom there is one."""
+    """End the step once all workers heard of lately run the new runtime, as many as expected."""
     agent = switch.agent
     alive = Presence.objects.filter(
         session__agent=agent,
         session__state="current",
         last_heartbeat_at__gt=now - timedelta(seconds=agent.fresh_seconds),
     )
-    runtimes = set(
+    since = list(
         alive.filter(last_heartbeat_at__gt=switch.switched_at).values_list("runtime", flat=True)
     )
+    wanted = agent.workers_expected if agent.expected else 1
     lagging = alive.exclude(runtime=switch.to_runtime).exists()
-    if runtimes != {switch.to_runtime} or lagging:
+    if set(since) != {switch.to_runtime} or len(since) < wanted or lagging:
         return False
     switch.steps.append(_step("fresh", now, f"all under {switch.to_runtime}"))
     inhibits.lift(inhibit_id=switch.inhibit_id, actor=actor, reason="The runtime is switched.")

@@ -8,12 +8,14 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models.functions import Now
 
-from agents import guard
+from agents import guard, metrics
 from agents.entry import Entry
 from agents.models import AdmissionChange, Agent, MaintenanceInhibit, Presence, RuntimeSwitch
 from agents.transitions import inhibits, presence, switches
 from agents.transitions.admission import end_drains, set_admission
+from agents.transitions.principals import Settings, configure_agent
 from agents.verbs import CLOSE, DRAIN, OPEN
 from governance.core import clock
 from governance.core.errors import (
@@ -233,6 +235,51 @@ def test_the_guard_is_healthy_when_every_expected_agent_is_fresh(hermes, opencla
 
     Agent.objects.filter(name="openclaw").update(expected=False)
     assert guard.look().state == "healthy"
+
+
+def test_the_guard_counts_the_workers_that_are_expected(hermes, openclaw, agent_zero):
+    for principal in (hermes, openclaw, agent_zero):
+        beat(principal)
+    configure_agent(
+        name="hermes", actor="user:anna", reason="two hosts", settings=Settings(workers_expected=2)
+    )
+    [lacking] = guard.look().missing
+    assert (lacking.agent, lacking.freshness, lacking.workers_missing) == ("hermes", "fresh", 1)
+    assert lacking.silent == []
+
+    beat(hermes, worker="w-2")
+    assert guard.look().state == "healthy"
+
+    # One of the two falls silent for hours: the other does not speak for it.
+    Presence.objects.filter(session__agent__name="hermes", session__worker_id="w-1").update(
+        last_heartbeat_at=Now() - timedelta(hours=3)
+    )
+    [lacking] = guard.look().missing
+    [silent] = lacking.silent
+    assert (lacking.freshness, lacking.workers_fresh, silent.name) == ("fresh", 1, "w-1")
+    assert 3 * 3600 <= silent.age_seconds < 3 * 3600 + 60
+
+    configure_agent(
+        name="hermes", actor="user:anna", reason="back", settings=Settings(workers_expected=1)
+    )
+    assert guard.look().state == "healthy"
+
+
+def test_the_guard_names_who_is_silent_at_a_shell_and_to_prometheus(hermes, capsys):
+    beat(hermes)
+    beat(hermes, worker="w-2")
+    Presence.objects.filter(session__worker_id="w-2").update(
+        last_heartbeat_at=Now() - timedelta(hours=1)
+    )
+    Agent.objects.exclude(name="hermes").update(expected=False)
+    Agent.objects.filter(name="hermes").update(workers_expected=2)
+
+    with pytest.raises(SystemExit):
+        call_command("guard")
+    assert "hermes: fresh, 0 s, 1 of 2 workers (w-2 silent for 3600 s)" in capsys.readouterr().out
+    told = {metric.name: metric.samples for metric in metrics.gauges()}
+    lacking = {each.labels["agent"]: each.value for each in told["fencepost_agent_workers_missing"]}
+    assert lacking == {"hermes": 1.0}
 
 
 def test_an_inhibited_fleet_raises_no_alarm(world):

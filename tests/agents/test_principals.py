@@ -39,6 +39,8 @@ def test_a_changed_setting_is_an_event_with_before_and_after(world):
         ("hermes", Settings(fresh_seconds=0), InvalidArgument),
         ("hermes", Settings(fresh_seconds=600), InvalidArgument),
         ("hermes", Settings(stale_seconds=10**6), InvalidArgument),
+        ("hermes", Settings(workers_expected=0), InvalidArgument),
+        ("hermes", Settings(workers_expected=1001), InvalidArgument),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_refused(world, name, settings, refusal):

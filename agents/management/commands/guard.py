@@ -25,12 +25,21 @@ class Command(BaseCommand):
                 age = (
                     "never heard of" if watch.age_seconds is None else f"{watch.age_seconds:.0f} s"
                 )
-                self.stdout.write(f"  {watch.agent}: {watch.freshness}, {age}")
+                self.stdout.write(f"  {watch.agent}: {watch.freshness}, {age}{_lacking(watch)}")
             for row in seen.inhibits:
                 until = row.ends_at or "it is lifted"
                 self.stdout.write(f"  {row}, by {row.owner}, until {until}")
         if seen.state == guard.DEGRADED:
             sys.exit(1)
+
+
+def _lacking(watch: guard.Watch) -> str:
+    """Return how many workers are missing, and which have fallen silent."""
+    if not (watch.expected and watch.workers_missing and watch.workers_expected > 1):
+        return ""
+    named = ", ".join(f"{each.name} silent for {each.age_seconds:.0f} s" for each in watch.silent)
+    count = f", {watch.workers_fresh} of {watch.workers_expected} workers"
+    return f"{count} ({named})" if named else count
 
 
 def _text(seen: guard.Guard) -> str:
@@ -43,6 +52,12 @@ def _text(seen: guard.Guard) -> str:
                 "freshness": watch.freshness,
                 "age_seconds": watch.age_seconds,
                 "expected": watch.expected,
+                "workers_fresh": watch.workers_fresh,
+                "workers_expected": watch.workers_expected,
+                "silent": [
+                    {"worker": worker.name, "age_seconds": worker.age_seconds}
+                    for worker in watch.silent
+                ],
             }
             for watch in seen.agents
         ],
