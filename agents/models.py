@@ -56,8 +56,8 @@ class Agent(ChainHead):
     """A named worker identity that jobs are routed to.
 
     Durations are seconds. `fresh_seconds` and `stale_seconds` are the ages of the last heartbeat
-    at which the agent counts as late and as stale. Where it is `expected`, the guard wants that many
-    of its workers fresh.
+    at which the agent counts as late and as stale. Where it is `expected`, the guard wants
+    `workers_expected` of its workers fresh.
     """
 
     class Admission(models.TextChoices):

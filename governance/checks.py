@@ -11,7 +11,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
 from django.db import DatabaseError
 
-from governance.core import schema
+from governance.core import ownership, schema
 
 LOOPBACK = {"127.0.0.1", "localhost", "::1", "testserver"}
 
@@ -94,4 +94,25 @@ def no_app_stopped_within_replaced_migrations(
             id="governance.E005",
         )
         for app, last in sorted(stopped.items())
+    ]
+
+
+@register(Tags.database, deploy=True)
+def the_service_owns_no_table(
+    app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    try:
+        owner = bool(databases) and ownership.owns_tables()
+    except DatabaseError:
+        return []
+    if not owner:
+        return []
+    return [
+        Error(
+            "The role of DATABASE_URL may alter the tables, and so disable the triggers that "
+            "guard audit trail and books.",
+            hint="`manage.py split_roles --service NAME` prints what makes a second role. Then "
+            "give that one in DATABASE_URL, and today's in DATABASE_OWNER_URL for `migrate`.",
+            id="governance.E006",
+        )
     ]

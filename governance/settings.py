@@ -3,6 +3,7 @@
 `FENCEPOST_DATA`              folder of all that the installation keeps (`.fencepost`)
 `FENCEPOST_URL`               where browsers and workers reach it; an https address is assumed
 `DATABASE_URL`                a PostgreSQL >= 15 of your own; without it the embedded one is used
+`DATABASE_OWNER_URL`          the same database as the role that owns its tables, for `migrate`
 `FENCEPOST_ALLOWED_HOSTS`     further host names, comma-separated
 `FENCEPOST_SECRET_KEY`        instead of the key in the data folder
 `FENCEPOST_POOL_MAX`          database connections per process; 0 opens one per thread
@@ -157,6 +158,18 @@ DATABASES: dict[str, dict[str, Any]] = {
         pool_max=env.int("FENCEPOST_POOL_MAX", default=0),
     )
 }
+
+_owner_address = env.str("FENCEPOST_OWNER_DSN", default="") or env.str(
+    "DATABASE_OWNER_URL", default=""
+)
+if not (_address or _owner_address):
+    _owner_address = embedded.running_dsn(DATA_DIR, role=embedded.OWNER) or ""
+#: The same database as the role that owns its tables; empty where the service itself does.
+OWNER_DATABASE: dict[str, Any] = (
+    embedded.django_database(_owner_address, session_settings=SESSION_SETTINGS)
+    if _owner_address
+    else {}
+)
 
 # ---- who signs in ----------------------------------------------------------------------------
 

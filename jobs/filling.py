@@ -12,6 +12,7 @@ from django.db import connection, transaction
 
 from agents.models import Agent, Fleet, Session
 from governance.core import clock
+from governance.core.ownership import as_owner
 from jobs.models import Job, JobType
 
 #: The beginning of every task id that is made here.
@@ -155,7 +156,7 @@ def _batch(first: int, upto: int, last: int, spacing: float, session: int) -> No
 
 def analyze() -> None:
     """Let the planner know what there is, and the index-only scans what is visible."""
-    with connection.cursor() as cursor:
+    with as_owner(), connection.cursor() as cursor:
         cursor.execute("SET statement_timeout = 0")
         for model in ("jobs_job", "jobs_task", "jobs_attempt", "governance_auditevent"):
             cursor.execute(f"VACUUM ANALYZE {model}")

@@ -17,6 +17,7 @@ from governance.local.folder import FolderUnusable, ServerFailed, VersionMismatc
 from governance.local.placement import MAJOR_VERSION, binaries
 from governance.local.rendezvous import (
     DATABASE,
+    OWNER,
     ROLE,
     SOCKET_PATH,
     STOP_SECONDS_MAX,
@@ -145,7 +146,8 @@ class Cluster:
         """Say who may connect, and where. A person's own `postgresql.conf` stays as it is."""
         me = placement.account(os.geteuid()).pw_name
         self._write("pg_hba.conf", ["local all all peer map=fencepost"])
-        self._write("pg_ident.conf", [f'fencepost "{me}" {ROLE}', f'fencepost "{me}" {SUPERUSER}'])
+        roles = (ROLE, OWNER, SUPERUSER)
+        self._write("pg_ident.conf", [f'fencepost "{me}" {role}' for role in roles])
         (self.home / SOCKET_PATH).write_text(str(self._make_socket_folder()))
 
     def settings(self, socket: Path) -> dict[str, str]:

@@ -18,12 +18,14 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from governance.local import postmaster
+from governance.local import postmaster, roles
 from governance.local.folder import EmbeddedError, ServerFailed, data_folder, usable
 from governance.local.placement import home_of
 from governance.local.rendezvous import (
     DATABASE,
+    OWNER,
     ROLE,
+    SPLIT_MARK,
     START_LOCK,
     START_SECONDS_MAX,
     STOP_SECONDS_MAX,
@@ -56,8 +58,13 @@ class Server:
 
     @property
     def dsn(self) -> str:
-        """Return the address for the service: the role that owns the database."""
+        """Return the address for the service, whose role owns nothing."""
         return dsn_of(self.socket, ROLE)
+
+    @property
+    def owner_dsn(self) -> str:
+        """Return the address for migrations: the role that owns the database and its tables."""
+        return dsn_of(self.socket, OWNER)
 
     @property
     def superuser_dsn(self) -> str:
@@ -90,6 +97,7 @@ def hold(folder: Path, *, throwaway: bool = False) -> Server:
     try:
         lock(start, fcntl.LOCK_EX)
         socket = _serve(home, throwaway=throwaway)
+        _split_roles(home, socket)
     except BaseException:
         os.close(users)
         raise
@@ -109,15 +117,16 @@ def provide() -> Server | None:
         return None
     server = hold(data_folder())
     os.environ["FENCEPOST_DSN"] = server.dsn
+    os.environ["FENCEPOST_OWNER_DSN"] = server.owner_dsn
     # The lock's descriptor is the hold: it stays open until the process ends.
     return server
 
 
-def running_dsn(folder: Path) -> str | None:
+def running_dsn(folder: Path, *, role: str = ROLE) -> str | None:
     """Return the address of the server of `folder` if it runs, without taking a hold."""
     home = folder / "postgres"
     try:
-        return dsn_of(socket_of(home), ROLE) if is_kept(home) else None
+        return dsn_of(socket_of(home), role) if is_kept(home) else None
     except OSError:
         return None
 
@@ -177,6 +186,23 @@ def _serve(home: Path, *, throwaway: bool) -> Path:
     if not until(serving, seconds=START_SECONDS_MAX):
         raise ServerFailed(f"PostgreSQL does not answer; its log is {home / 'log'}.")
     return socket_of(home)
+
+
+def _split_roles(home: Path, socket: Path) -> None:
+    """Give database and tables to their owner, once; also those of an older data folder.
+
+    :raises ServerFailed: the server does not let it.
+    """
+    mark = home / SPLIT_MARK
+    if mark.exists():
+        return
+    try:
+        with psycopg.connect(dsn_of(socket, SUPERUSER)) as connection:
+            for statement in roles.split(owner=OWNER, service=ROLE, database=DATABASE):
+                connection.execute(statement)
+    except psycopg.Error as error:
+        raise ServerFailed(f"The database's roles cannot be split: {error}") from error
+    mark.touch()
 
 
 def _start_postmaster(home: Path, *, throwaway: bool) -> None:

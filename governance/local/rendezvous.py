@@ -18,8 +18,10 @@ from governance.local.folder import FolderUnusable
 from governance.local.placement import binaries
 
 DATABASE = "fencepost"
-#: Owns the database, and may not more than that. The superuser is for tests and for repair.
+#: The service's role, which owns nothing; the owner of database and tables is for migrations; the
+#: superuser is for tests and for repair.
 ROLE = "fencepost"
+OWNER = "fencepost_owner"
 SUPERUSER = "postgres"
 #: Crash recovery of a large installation is part of a start.
 START_SECONDS_MAX = 120.0
@@ -30,6 +32,8 @@ START_LOCK = "start.lock"
 #: Named as in the first release, whose postmaster may be at work while a newer one is started.
 POSTMASTER_LOCK = "keeper.lock"
 SOCKET_PATH = "socket.path"
+#: Says that database and tables are the owner's.
+SPLIT_MARK = "roles.split"
 
 
 def open_lock(path: Path) -> int:

@@ -13,6 +13,8 @@ from django.apps import apps
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection, transaction
 
+from governance.core.ownership import as_owner
+
 NOT_VALID = """
 SELECT n.conname, c.relname, pg_get_expr(n.conbin, n.conrelid),
        coalesce(obj_description(n.oid, 'pg_constraint'), '')
@@ -50,7 +52,8 @@ class Command(BaseCommand):
                 broken += 1
                 self._print(constraint, rows, limit)
             elif validate:
-                _validate(constraint)
+                with as_owner():
+                    _validate(constraint)
                 self.stdout.write(f"{constraint.name} of {constraint.table} is valid now.")
             else:
                 self.stdout.write(f"{constraint.name} of {constraint.table}: no row breaks it.")

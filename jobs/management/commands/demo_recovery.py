@@ -27,6 +27,7 @@ from jobs.executions import Binding
 from jobs.models import Job, JobType
 
 AGENT, TASK, MODEL = "hermes", "demo-recovery", ("local", "stand-in")
+NAMED_DATABASES = {"DATABASE_URL", "DATABASE_OWNER_URL", "FENCEPOST_DSN", "FENCEPOST_OWNER_DSN"}
 ACT: dict[str, Any] = {"actor": "command:demo", "reason": "the recovery story"}
 ATTEMPTS = 6
 #: Set in the process that has a fresh database of its own.
@@ -56,9 +57,7 @@ class Command(BaseCommand):
         """Run again with a data folder of its own, which no other database shows through."""
         with tempfile.TemporaryDirectory(prefix="fencepost-demo-") as folder:
             environ = {
-                name: value
-                for name, value in os.environ.items()
-                if name not in {"DATABASE_URL", "FENCEPOST_DSN"}
+                name: value for name, value in os.environ.items() if name not in NAMED_DATABASES
             }
             environ |= {FRESH: "1", "FENCEPOST_DATA": keep or folder}
             manage = Path(__file__).resolve().parents[3] / "manage.py"

@@ -17,6 +17,24 @@ from governance.local import embedded, folder, placement, postmaster
 
 #: How long a process may take to notice that another is gone.
 NOTICE_SECONDS = 20.0
+#: A trigger, as those that guard the audit trail.
+GUARD = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+CREATE TRIGGER guard BEFORE DELETE ON made FOR EACH ROW EXECUTE FUNCTION refuse()
+"""
+FORBIDDEN = (
+    "ALTER TABLE made DISABLE TRIGGER guard",
+    "ALTER TABLE made DISABLE TRIGGER USER",
+    "DROP TRIGGER guard ON made",
+    "CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN END $$",
+    "TRUNCATE made",
+    "DROP TABLE made",
+    "ALTER TABLE made OWNER TO CURRENT_USER",
+    "CREATE TABLE another (n int)",
+    "CREATE SCHEMA hidden",
+    "SET ROLE fencepost_owner",
+    "SET session_replication_role = replica",
+)
 HOLDER = """
 import sys
 from pathlib import Path
@@ -67,6 +85,12 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+def done(dsn: str, *statements: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
 def answer(dsn: str, query: str = "SELECT 1") -> object:
     with psycopg.connect(dsn, autocommit=True) as connection:
         row = connection.execute(query).fetchone()
@@ -79,6 +103,46 @@ def test_the_service_is_not_superuser_of_its_database(data_folder):
         query = "SELECT rolsuper FROM pg_roles WHERE rolname = current_user"
         assert answer(server.dsn, query) is False
         assert answer(server.superuser_dsn, query) is True
+    finally:
+        server.release()
+
+
+def test_the_service_works_in_tables_that_it_does_not_own(data_folder):
+    server = embedded.hold(data_folder, throwaway=True)
+    try:
+        make = "CREATE TABLE made (id bigint GENERATED ALWAYS AS IDENTITY, n int)"
+        done(server.owner_dsn, make, GUARD, "CREATE SEQUENCE counted")
+
+        done(server.dsn, "INSERT INTO made (n) VALUES (1)", "SELECT nextval('counted')")
+        for forbidden in FORBIDDEN:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                done(server.dsn, forbidden)
+        assert answer(server.dsn, "SELECT count(*) FROM made") == 1
+    finally:
+        server.release()
+
+
+def test_an_older_data_folder_loses_its_tables_to_the_owner(data_folder):
+    server = embedded.hold(data_folder)
+    # As the first release left it: the service owns all there is.
+    done(
+        server.superuser_dsn,
+        f"ALTER DATABASE {embedded.DATABASE} OWNER TO {embedded.ROLE}",
+        f"DROP OWNED BY {embedded.OWNER}",
+        f"DROP OWNED BY {embedded.ROLE}",
+        f"DROP ROLE {embedded.OWNER}",
+    )
+    done(server.dsn, "CREATE TABLE made AS SELECT 7 AS n", "CREATE SEQUENCE counted", GUARD)
+    (server.home / embedded.SPLIT_MARK).unlink()
+    server.release()
+
+    server = embedded.hold(data_folder)
+    try:
+        assert answer(server.dsn, "SELECT n FROM made") == 7
+        done(server.owner_dsn, "ALTER TABLE made ADD COLUMN id bigint")
+        for forbidden in FORBIDDEN:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                done(server.dsn, forbidden)
     finally:
         server.release()
 
@@ -163,7 +227,7 @@ def test_a_server_that_cannot_start_says_why(tmp_path):
 
 
 def test_the_next_start_works_after_everything_was_killed(data_folder, holder):
-    dsn = embedded.running_dsn(data_folder)
+    dsn = embedded.running_dsn(data_folder, role=embedded.OWNER)
     assert dsn
     with psycopg.connect(dsn) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
