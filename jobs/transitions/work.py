@@ -18,7 +18,7 @@ from django.db import transaction
 
 from agents.entry import Caller, Entry, enter
 from governance.core import audit, clock, outbox, sql
-from governance.core.digests import canonical
+from governance.core.digests import canonical, external_request_id
 from governance.core.errors import NotFound, WrongOwner
 from governance.core.models import AuditEvent, Fact
 from jobs import wakeups
@@ -38,6 +38,8 @@ MOVING = (
     "hold_until",
     "attempt",
     "max_attempts",
+    "deferrals",
+    "unconfirmed_deferrals",
     "fencing_token",
     "revision",
     "fact_sequence",
@@ -157,6 +159,16 @@ class LockedJob(JobRecord):
     ended: list[EndedAttempt] = field(default_factory=list)
     #: The worker that an item of a batch names; empty: whom the request names.
     worker_id: str = ""
+
+    def identity(self, attempt: Attempt) -> str:
+        """Return the external identity of an attempt of the job; contract section 5."""
+        return external_request_id(
+            task_id=self.job.task_id,
+            job_id=str(self.job.job_id),
+            execution_digest=self.task.execution_digest,
+            runtime=attempt.runtime,
+            attempt=attempt.number,
+        )
 
 
 class Work:
@@ -494,7 +506,7 @@ def digest(**content: Any) -> str:
 def retry_at(locked: LockedJob, now: datetime) -> datetime:
     """Return when the next automatic attempt may be claimed; the job type's policy."""
     delay = retry_delay_seconds(
-        locked.job.attempt,
+        locked.job.counted_attempts,
         base_seconds=locked.type.backoff_base_seconds,
         cap_seconds=locked.type.backoff_cap_seconds,
     )

@@ -205,7 +205,7 @@ MUTANTS = (
     Mutant(
         "closed admission, for effects",
         "jobs/executions/binding.py",
-        "    need_not_closed(work.worker)\n",
+        "    need_not_closed(work.worker, EffectsClosed)\n",
         "",
         ("tests/jobs/test_executions.py", "tests/races/test_start.py"),
     ),
