@@ -197,10 +197,13 @@ def edges_of(chain: Chain) -> list[Edge]:
 
 
 def _done(action: str, details: dict[str, Any]) -> str:
-    """Return in words what an event did: `put on hold until ...`."""
+    """Return in words what an event did: `put on hold until ...`, `deferred for 10 min ...`."""
     words = action.removeprefix("job.").translate(SPACED)
     if until := details.get("hold_until"):
         words += f" until {stamp(datetime.fromisoformat(until).astimezone(UTC))}"
+    if seconds := details.get("retry_after_seconds"):
+        counted = "counted" if details.get("counted") else "not counted"
+        words += f" for {duration(seconds)} ({details.get('cause')}, {counted})"
     return words
 
 

@@ -100,14 +100,17 @@ READ_CONTEXT = (
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
     " LEFT JOIN agents_session s ON s.id = p.session_id WHERE j.task_id = ANY(%s::text[])"
 )
-# The attempts that have ended, for writes that name none. Index: attempt_number_once; an attempt
-# for each of the job type's ceiling at most, and no payload of them.
+#: A late word is not that late: deferrals have no bound, and what is read must have one.
+ENDED_MAX = 400
+# The attempts that have ended, for writes that name none, without their payload. Index:
+# attempt_number_once, from its end.
 READ_ENDED = (
     "SELECT p.job_id, p.number, p.session_id, p.worker_id, p.outcome, p.outcome_sha256,"
     " s.kind = 'activated' AS activated"
     " FROM jobs_attempt p JOIN jobs_job j ON j.id = p.job_id"
     " LEFT JOIN agents_session s ON s.id = p.session_id"
-    " WHERE j.task_id = ANY(%s::text[]) AND p.ended_at IS NOT NULL ORDER BY p.job_id, p.number"
+    f" WHERE j.task_id = ANY(%s::text[]) AND p.number > j.attempt - {ENDED_MAX}"
+    " AND p.ended_at IS NOT NULL ORDER BY p.job_id, p.number"
 )
 DROP_LEASES = "DELETE FROM jobs_lease WHERE job_id = ANY(%s::bigint[])"
 END_ESCALATIONS = (
