@@ -14,6 +14,12 @@ from jobs.waiting import CLAIMABLE_AT, SWEEPER
 
 CLAIMS = Counter("fencepost_claims", "Leases granted.", ["agent"])
 HEARTBEATS = Counter("fencepost_heartbeats", "Leases renewed.", ["agent"])
+#: `cause` is one of three words of `jobs.transitions.deferrals`.
+DEFERRALS = Counter(
+    "fencepost_deferrals",
+    "Attempts that were deferred, by what the service makes of the cause.",
+    ["agent", "cause"],
+)
 EXPIRIES = Counter("fencepost_expiries", "Leases that the sweeper ended.", [])
 
 # No locks. Counts unfinished and finished jobs alike, from `job_by_agent_idx` or the table.

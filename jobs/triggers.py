@@ -30,9 +30,9 @@ MOVES = Function(
 JOB_RULES = Function(
     "jobs_job_guard",
     "A state follows by a move that exists (a step through `needs_rework` in one transaction "
-    "shows as one update); attempts grow by one, with a claim; no counter falls; only a retry "
-    "extension raises `max_attempts`, only an approval releases a hold; the identity does not "
-    "change.",
+    "shows as one update); attempts grow by one, with a claim, and deferrals by one; no counter "
+    "falls; the end of a job takes its pause; only a retry extension raises `max_attempts`, only "
+    "an approval releases a hold; the identity does not change.",
     """
 BEGIN
     IF NEW.state <> OLD.state AND NOT (
@@ -49,7 +49,12 @@ BEGIN
         RAISE EXCEPTION 'job %: attempts grow by one, with a claim', OLD.task_id
             USING ERRCODE = 'restrict_violation';
     END IF;
+    IF NEW.deferrals > OLD.deferrals + 1 THEN
+        RAISE EXCEPTION 'job %: deferrals grow by one', OLD.task_id
+            USING ERRCODE = 'restrict_violation';
+    END IF;
     IF NEW.fencing_token < OLD.fencing_token OR NEW.revision < OLD.revision
+       OR NEW.deferrals < OLD.deferrals
        OR NEW.audit_seq < OLD.audit_seq OR NEW.fact_sequence < OLD.fact_sequence
        OR NEW.reflection_count < OLD.reflection_count THEN
         RAISE EXCEPTION 'job %: a counter never falls', OLD.task_id
@@ -75,6 +80,10 @@ BEGIN
         OLD.created_at) THEN
         RAISE EXCEPTION 'job %: its identity does not change', OLD.task_id
             USING ERRCODE = 'restrict_violation';
+    END IF;
+    -- Processes of an earlier release leave the pause of what they end.
+    IF NEW.finished_at IS NOT NULL AND OLD.finished_at IS NULL THEN
+        NEW.paused := false;
     END IF;
     RETURN NEW;
 END

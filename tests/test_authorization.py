@@ -34,6 +34,7 @@ MATRIX: dict[str, frozenset[str]] = {
         "complete_jobs": "work",
         "fail_job": "work",
         "escalate_job": "work",
+        "defer_job": "work",
         "reflect_on_job": "work",
         "reflect": "work",
         "extract_skills": "work",

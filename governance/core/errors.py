@@ -34,10 +34,15 @@ RETRY_RULES = (
     "stop",
     "refresh",
     "wait",
+    "defer",
     "reconcile",
     "read",
     "same_key",
 )
+#: The rule of a refusal for want of room: end the attempt as deferred, or wait within it.
+DEFER = "defer"
+#: When to come back where the service cannot tell when there is room.
+DEFER_SECONDS = 300
 #: A refusal is stored under its idempotency key only when repeating the request can never help.
 STORED_RULES = frozenset({"never", "stop", "read"})
 
@@ -85,7 +90,7 @@ class DomainError(Exception):
 
     :param detail: text for a person; by default the first line of the class docstring.
     :param current: what the caller should have had (revision, token, state ...), if it may know.
-    :param after_seconds: when to come back, for the rules that wait.
+    :param after_seconds: when to come back, for the rules that wait; `defer` always says so.
     """
 
     code: ClassVar[str] = "FAILED_PRECONDITION"
@@ -107,6 +112,8 @@ class DomainError(Exception):
     ) -> None:
         self.detail = detail or (type(self).__doc__ or "").partition("\n")[0]
         self.current = current or {}
+        if after_seconds is None and self.retry == DEFER:
+            after_seconds = DEFER_SECONDS
         self.after_seconds = after_seconds
         self.errors = errors or []
         super().__init__(self.detail)
@@ -434,6 +441,12 @@ class AdmissionClosed(DomainError):
     reason = "ADMISSION_CLOSED"
 
 
+class EffectsClosed(AdmissionClosed):
+    """The agent is closed: what it has claimed begins no effect; defer it."""
+
+    retry = DEFER
+
+
 # --- Approval, risk ---------------------------------------------------------------------------
 
 
@@ -495,6 +508,12 @@ class ModelNotAllowed(PermissionDenied):
     reason = "MODEL_NOT_ALLOWED"
 
 
+class NoModelInForce(ModelNotAllowed):
+    """No policy in force allows this kind of work any model; defer it."""
+
+    retry = DEFER
+
+
 class ModelUnpriced(PermissionDenied):
     """The model has no known price, so no cap could hold."""
 
@@ -516,7 +535,7 @@ class ModelReservationStateInvalid(DomainError):
 class BudgetExhausted(DomainError):
     """A budget has no room for this reservation."""
 
-    code, reason, status, retry = "RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", 429, "wait"
+    code, reason, status, retry = "RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", 429, DEFER
 
 
 class RateLimited(DomainError):

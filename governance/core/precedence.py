@@ -81,7 +81,12 @@ STAGES = (
     Stage("the attempts left", (errors.AttemptsExhausted, errors.RetryCeilingReached)),
     Stage(
         "inhibit and admission",
-        (errors.MaintenanceInhibited, errors.AdmissionDraining, errors.AdmissionClosed),
+        (
+            errors.MaintenanceInhibited,
+            errors.AdmissionDraining,
+            errors.AdmissionClosed,
+            errors.EffectsClosed,
+        ),
     ),
     Stage(
         "approval and risk",
@@ -101,6 +106,7 @@ STAGES = (
         "model, reservation and budget",
         (
             errors.ModelNotAllowed,
+            errors.NoModelInForce,
             errors.ModelUnpriced,
             errors.LiveExecutionNotAuthorized,
             errors.ModelReservationStateInvalid,

@@ -16,6 +16,7 @@ from governance.money.reservations import (
     resolve_all,
 )
 from governance.money.routes import Routed, RouteRequest, dry_run, reserve
+from governance.money.standings import Standing, read_standing
 
 __all__ = [
     "BudgetBar",
@@ -24,11 +25,13 @@ __all__ = [
     "Resolved",
     "RouteRequest",
     "Routed",
+    "Standing",
     "budget_bars",
     "dry_run",
     "mark_in_doubt",
     "money_of_job",
     "open_reservations",
+    "read_standing",
     "release_all",
     "reserve",
     "resolve",

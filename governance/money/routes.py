@@ -26,6 +26,7 @@ from governance.core.errors import (
     ModelNotAllowed,
     ModelReservationStateInvalid,
     ModelUnpriced,
+    NoModelInForce,
     RouteContentMismatch,
 )
 from governance.money.budgets import HOLD, LOCK_WINDOWS, OPEN_WINDOWS, READ_ROOM, warn, windows
@@ -385,6 +386,11 @@ def _reason(candidates: list[Candidate]) -> str:
 
 
 def _refusal(reason: str, considered: list[dict[str, Any]], at: datetime) -> DomainError:
+    # The caller's request has nothing to do with it where all that is allowed is turned off.
+    if reason == ModelNotAllowed.reason and all(
+        line["outcome"] == "disabled" for line in considered
+    ):
+        return NoModelInForce()
     over = [each for line in considered for each in line["over"]]
     if not over:
         return REFUSALS[reason]()

@@ -19,7 +19,7 @@ from governance.console.registry import (
 )
 from governance.console.wording import stamp
 from governance.relay.models import Pulse
-from jobs.console.job_page import beside_the_state
+from jobs.console.job_page import beside_the_state, tries_of
 from jobs.models import Approval, Escalation, Job
 from jobs.waiting import (
     SWEEPER,
@@ -31,9 +31,9 @@ from jobs.waiting import (
 
 State = Job.State
 SHOWN = (
-    "task_id", "state", "state_since", "risk_tier", "attempt", "max_attempts", "submitted_by",
-    "asked_again_by", "paused", "hold_until", "task__title", "agent__name",
-    "agent__max_risk_tier", "job_type__name",
+    "task_id", "state", "state_since", "risk_tier", "attempt", "max_attempts", "deferrals",
+    "submitted_by", "asked_again_by", "paused", "available_at", "hold_until", "task__title",
+    "agent__name", "agent__max_risk_tier", "job_type__name",
 )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def _note(job: Job) -> str:
     if last := getattr(job, "last_approval", None):
         return _approval_words(last)
     asker = job.asked_again_by or job.submitted_by
-    return f"attempt {job.attempt} of {job.max_attempts}, asked by {asker}"
+    return f"attempt {tries_of(job)}, asked by {asker}"
 
 
 def _reasons(jobs: Sequence[Job]) -> dict[int, str]:

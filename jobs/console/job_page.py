@@ -52,11 +52,20 @@ class Try:
     payloads: list[Payload]
 
 
+def tries_of(job: Job) -> str:
+    """Return in words which attempt is the job's last, of how many; those that count beside."""
+    words = f"{job.attempt} of {job.max_attempts}"
+    return f"{words}, {job.deferrals} not counted" if job.deferrals else words
+
+
 def beside_the_state(job: Job, *, at: datetime) -> list[str]:
     """Return, in words, what keeps a job back whatever its state."""
     words = ["paused"] if job.paused else []
     if job.hold_until is not None and job.on_hold(at=at):
         words.append(f"on hold until {stamp(job.hold_until)}")
+    # After a failure, or deferred.
+    if job.state == Job.State.QUEUED and job.attempt and job.available_at > at:
+        words.append(f"waits until {stamp(job.available_at)}")
     return words
 
 
@@ -70,6 +79,7 @@ def load_head(*, job: Job) -> dict[str, Any]:
         "decided": decided,
         "as_of": now,
         "beside": beside_the_state(job, at=now),
+        "tries_of": tries_of(job),
         "lease": lease,
         "lease_seconds_left": (lease.expires_at - now).total_seconds() if lease else None,
     }
@@ -193,10 +203,13 @@ def _who(actor: str, details: dict[str, Any]) -> str:
 
 
 def _done(action: str, details: dict[str, Any]) -> str:
-    """Return in words what an event did: `put on hold until ...`."""
+    """Return in words what an event did: `put on hold until ...`, `deferred for 10 min ...`."""
     words = action.removeprefix("job.").translate(SPACED)
     if until := details.get("hold_until"):
         words += f" until {stamp(datetime.fromisoformat(until).astimezone(UTC))}"
+    if seconds := details.get("retry_after_seconds"):
+        counted = "counted" if details.get("counted") else "not counted"
+        words += f" for {duration(seconds)} ({details.get('cause')}, {counted})"
     return words
 
 

@@ -126,8 +126,8 @@ class JobAdmin(OperatorAdmin):
     list_select_related = ("agent", "job_type", "task")
     export_columns = (
         "task_id", "job_id", "state", "paused", "agent__name", "job_type__name", "risk_tier",
-        "priority", "attempt", "max_attempts", "revision", "submitted_by", "created_at",
-        "state_since", "hold_until", "finished_at",
+        "priority", "attempt", "max_attempts", "deferrals", "revision", "submitted_by",
+        "created_at", "state_since", "hold_until", "finished_at",
     )  # fmt: skip
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Job]:
@@ -153,7 +153,7 @@ class JobAdmin(OperatorAdmin):
 
     @admin.display(description="attempt")
     def tries(self, job: Job) -> str:
-        return f"{job.attempt} of {job.max_attempts}"
+        return job_page.tries_of(job)
 
     @admin.display(description="agent")
     def agent_name(self, job: Job) -> str:
@@ -511,8 +511,8 @@ class JobTypeAdmin(ChainedPage):
     list_select_related = ("agent",)
     page_fields = (
         "name", "agent", "runtime", "uses_model", "inputs_schema", "max_attempts",
-        "max_attempts_ceiling", "lease_seconds", "attempt_timeout_seconds", "backoff_base_seconds",
-        "backoff_cap_seconds", "approval_valid_seconds", "enabled",
+        "max_attempts_ceiling", "max_deferrals", "lease_seconds", "attempt_timeout_seconds",
+        "backoff_base_seconds", "backoff_cap_seconds", "approval_valid_seconds", "enabled",
     )  # fmt: skip
 
 

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from agents.entry import Entry
-from governance.core import digests
-from governance.core.errors import BindingMismatch, InvalidArgument, ModelReservationStateInvalid
+from governance.core.errors import (
+    BindingMismatch,
+    EffectsClosed,
+    InvalidArgument,
+    ModelReservationStateInvalid,
+)
 from governance.money.ledger import Resolved, Routed
 from governance.money.models import Reservation
 from jobs.models import Execution
@@ -48,13 +52,13 @@ def need_acting(
     :param expected_revision: at which the caller expects the job, where it says so.
     :raises StaleFencingToken, RevisionMismatch, InvalidTransition, LeaseExpired, BindingMismatch:
         it may not act.
-    :raises AdmissionClosed: its agent is closed, for what was claimed before too.
+    :raises EffectsClosed: its agent is closed, for what was claimed before too.
     """
     check_token(work, locked, binding.attempt, binding.fencing_token)
     need_revision(locked, expected_revision)
     need_active(locked)
     need_lease(work, locked)
-    need_not_closed(work.worker)
+    need_not_closed(work.worker, EffectsClosed)
     need_identity(locked, binding)
 
 
@@ -66,14 +70,7 @@ def need_identity(locked: LockedJob, binding: Binding) -> None:
     attempt = locked.attempts.get(binding.attempt)
     if attempt is None:
         raise BindingMismatch("There is no such attempt.")
-    expected = digests.external_request_id(
-        task_id=locked.job.task_id,
-        job_id=str(locked.job.job_id),
-        execution_digest=locked.task.execution_digest,
-        runtime=attempt.runtime,
-        attempt=binding.attempt,
-    )
-    if binding.external_request_id != expected:
+    if binding.external_request_id != locked.identity(attempt):
         raise BindingMismatch()
 
 

@@ -58,7 +58,7 @@ def permit(
         the attempt may not act, or its job has moved on since `expected_revision`.
     :raises PermitSpent: the attempt's execution has been started.
     :raises ExecutionConflict: a permit of the attempt is still good.
-    :raises AdmissionClosed: the agent is closed.
+    :raises EffectsClosed: the agent is closed.
     :raises ExecutionPaused: the job is paused.
     :raises ModelReservationStateInvalid: the reservation is not held for this attempt.
     :raises LiveExecutionNotAuthorized: mode `live` without a recorded authorization.

@@ -106,6 +106,7 @@ def _lock(external_request_id: str) -> tuple[Work, LockedJob, Execution]:
 def _move_job(work: Work, locked: LockedJob, execution: Execution, finding: Finding) -> None:
     """Lead a job that waited for this finding on; of any other only note it."""
     job = locked.job
+    job.unconfirmed_deferrals = 0
     details = {
         "external_request_id": execution.external_request_id,
         "verdict": finding.verdict,

@@ -43,7 +43,7 @@ def route(
     A refusal is a decision too, and is recorded: `refusal` of what is returned is to be answered.
 
     :raises BindingMismatch: an id is not the one that the server computes.
-    :raises LeaseExpired, StaleFencingToken, InvalidTransition, AdmissionClosed: the attempt may
+    :raises LeaseExpired, StaleFencingToken, InvalidTransition, EffectsClosed: the attempt may
         not act.
     """
     work, locked = lock_bound(entry, binding)

@@ -72,7 +72,7 @@ def start(
 
     :raises SessionRequired: the caller has no activated session.
     :raises ExecutionConflict: the attempt's execution was started by another request.
-    :raises AdmissionClosed: the agent is closed.
+    :raises EffectsClosed: the agent is closed.
     :raises StaleFencingToken, InvalidTransition, LeaseExpired, BindingMismatch: the attempt may
         not act, or the request is not the one that its envelope and its runtime allow.
     :raises PermitSpent, PermitRevoked, PermitExpired: the permit is not good (any more).

@@ -21,6 +21,7 @@ class Attempt(models.Model):
         COMPLETED = "completed"
         FAILED = "failed"
         ESCALATED = "escalated"
+        DEFERRED = "deferred"
         LEASE_EXPIRED = "lease_expired"
         SUPERSEDED = "superseded"
         TIMED_OUT = "timed_out"

@@ -104,6 +104,10 @@ class Job(ChainHead):
     hold_until = models.DateTimeField(null=True, blank=True)
     attempt = models.PositiveIntegerField(default=0)
     max_attempts = models.PositiveIntegerField()
+    #: Attempts that do not count against `max_attempts`: nobody's verdict, and at no cost.
+    deferrals = models.IntegerField(default=0, db_default=0)
+    #: Attempts deferred for a cause that the service does not confirm, since a person last decided.
+    unconfirmed_deferrals = models.IntegerField(default=0, db_default=0)
     fencing_token = models.PositiveBigIntegerField(default=0)
     revision = models.PositiveBigIntegerField(default=1)
     fact_sequence = models.PositiveBigIntegerField(default=0)
@@ -151,8 +155,14 @@ class Job(ChainHead):
                 name="job_finished_is_not_paused",
             ),
             models.CheckConstraint(
-                condition=Q(attempt__lte=F("max_attempts")),
-                name="job_attempts_are_bounded",
+                condition=Q(attempt__lte=F("max_attempts") + F("deferrals")),
+                name="job_counted_attempts_are_bounded",
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    deferrals__gte=0, deferrals__lte=F("attempt"), unconfirmed_deferrals__gte=0
+                ),
+                name="job_deferrals_are_attempts",
             ),
             models.CheckConstraint(
                 condition=Q(fencing_token__gte=F("attempt")),
@@ -217,7 +227,11 @@ class Job(ChainHead):
             models.Index(
                 fields=["expires_if_not_started_at"],
                 name="job_queue_wait_idx",
-                condition=Q(expires_if_not_started_at__isnull=False, state="queued", attempt=0),
+                condition=Q(
+                    expires_if_not_started_at__isnull=False,
+                    state__in=["held", "queued"],
+                    attempt=0,
+                ),
             ),
             # Approvals that run out while their job waits in the queue.
             models.Index(
@@ -257,8 +271,17 @@ class Job(ChainHead):
         return f"job:{self.job_id}"
 
     @property
+    def counted_attempts(self) -> int:
+        """Return how many attempts count against `max_attempts`."""
+        return self.attempt - self.deferrals
+
+    @property
     def attempts_left(self) -> int:
-        return self.max_attempts - self.attempt
+        """Return how many more attempts may end with a verdict: the one statement of that rule.
+
+        `job_counted_attempts_are_bounded` says in the database that it is never negative.
+        """
+        return self.max_attempts - self.counted_attempts
 
     @property
     def claimable_at(self) -> datetime:

@@ -22,6 +22,8 @@ class JobType(ChainHead):
     inputs_schema = models.JSONField(default=dict, blank=True)
     max_attempts = models.PositiveIntegerField(default=3)
     max_attempts_ceiling = models.PositiveIntegerField(default=10)
+    #: So often may a job be deferred for a cause that the service does not confirm.
+    max_deferrals = models.PositiveIntegerField(default=20, db_default=20)
     lease_seconds = models.PositiveIntegerField(default=900)
     attempt_timeout_seconds = models.PositiveIntegerField(null=True, blank=True)
     backoff_base_seconds = models.PositiveIntegerField(default=10)

@@ -52,6 +52,8 @@ class JobOut(TypedDict):
     attempt: int
     attempt_number: int
     max_attempts: int
+    attempts_left: Annotated[int, explained("attempts that may yet end with a verdict")]
+    deferrals: Annotated[int, explained("attempts that do not count against max_attempts")]
     revision: int
     claimed_by: str | None
     result: Any
@@ -107,6 +109,7 @@ class GrantedOut(TypedDict):
     lease: LeaseOut
     envelope: AnyObject
     execution_digest: str
+    attempts_left: int
     attempt_deadline_at: InstantText | None
     previous_progress: Any
     rework: ReworkOut | None
@@ -144,6 +147,7 @@ class ClaimAnswerOut(TypedDict):
     runtime: NotRequired[str]
     envelope: NotRequired[AnyObject]
     execution_digest: NotRequired[str]
+    attempts_left: NotRequired[int]
     attempt_deadline_at: NotRequired[InstantText | None]
     previous_progress: NotRequired[Any]
     rework: NotRequired[ReworkOut | None]
@@ -235,6 +239,8 @@ def job(record: JobRecord) -> JobOut:
         "attempt": row.attempt,
         "attempt_number": row.attempt,
         "max_attempts": row.max_attempts,
+        "attempts_left": row.attempts_left,
+        "deferrals": row.deferrals,
         "revision": row.revision,
         "claimed_by": attempt.worker_id if attempt and row.state == "active" else None,
         "result": attempt.result if attempt else None,
@@ -318,6 +324,7 @@ def _granted(record: JobRecord, grant: LeaseGrant) -> GrantedOut:
         "lease": _lease(grant.lease.expires_at, grant.lease.lease_seconds, at=grant.at),
         "envelope": record.task.envelope,
         "execution_digest": record.task.execution_digest,
+        "attempts_left": record.job.attempts_left,
         "attempt_deadline_at": instant(grant.attempt.deadline_at),
         "previous_progress": grant.past.progress,
         "rework": {"reason": rework.reason, "attempt": rework.attempt} if rework else None,

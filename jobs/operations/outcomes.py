@@ -1,4 +1,4 @@
-"""Operations by which an attempt ends: complete, fail, escalate; and what was learnt on the way."""
+"""Operations by which an attempt ends: complete, fail, escalate, defer; and what was learnt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from governance.core.errors import (
 )
 from governance.core.idempotency import Answer
 from governance.operations.operation import Call, operation
-from jobs import queries, transitions
+from jobs import metrics, queries, transitions
 from jobs.operations import answers, shapes
 from jobs.operations.answering import answer_each, answer_of
 from jobs.transitions import Outcome
@@ -102,6 +102,29 @@ def fail_job(call: Call) -> Answer:
 def escalate_job(call: Call) -> Answer:
     """Hand the job to a human; the attempt ends."""
     return _ended(call, transitions.escalate)
+
+
+@operation(
+    scopes=("work",),
+    identity={"task_id": str},
+    reads=shapes.DeferIn,
+    answers=answers.JobAnswerOut,
+    outcomes=RECORDED,
+    key="honoured",
+    sessions=True,
+    if_match=True,
+)
+def defer_job(call: Call) -> Answer:
+    """Give the job back without a verdict, to be claimed later; the attempt ends."""
+    entry, authority, content = _attempt_write(call)
+
+    def move() -> Answer:
+        outcome = transitions.defer(entry=entry, **call.identity, **authority, **content)
+        if outcome.cause is not None:
+            metrics.DEFERRALS.labels(outcome.record.owner, outcome.cause).inc()
+        return answer_of(outcome, answers.moved)
+
+    return call.once(move)
 
 
 @operation(

@@ -26,6 +26,7 @@ from governance.operations.shapes import (
 )
 from jobs.models import OUTPUT_CHARS_MAX, Priority
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
+from jobs.transitions.deferrals import DEFER_SECONDS_MAX
 from jobs.verbs import CONTROLS
 
 TASK_ID_CHARS_MAX = 100
@@ -240,6 +241,13 @@ class EscalateIn(_AttemptIn):
 
     reason = Text(min_length=1, max_length=TEXT_CHARS_MAX)
     notify_to = Text(max_length=200, allow_blank=True, default="")
+
+
+class DeferIn(_AttemptIn):
+    """Why there is no room for the work now, and after how many seconds there may be."""
+
+    reason = Text(min_length=1, max_length=TEXT_CHARS_MAX)
+    retry_after_seconds = Whole(min_value=1, max_value=DEFER_SECONDS_MAX)
 
 
 class ReflectionIn(_AttemptIn):

@@ -11,6 +11,7 @@ from jobs.transitions.decisions import (
     rework,
     withdraw_approval,
 )
+from jobs.transitions.deferrals import DeferOutcome, defer
 from jobs.transitions.intake import intake
 from jobs.transitions.job_types import (
     TypeSettings,
@@ -28,6 +29,7 @@ from jobs.transitions.work import Outcome
 
 __all__ = [
     "ClaimOutcome",
+    "DeferOutcome",
     "Failures",
     "Outcome",
     "SweepReport",
@@ -39,6 +41,7 @@ __all__ = [
     "complete",
     "configure_job_type",
     "configure_source",
+    "defer",
     "end_if_due",
     "escalate",
     "extend",

@@ -253,6 +253,8 @@ def locked_at(task_id: str, expected_revision: int | None) -> tuple[Work, Locked
 
 
 def _done(work: Work, locked: LockedJob, outcome: str) -> Outcome:
+    """Save the decision; what was deferred before it counts against no bound any more."""
+    locked.job.unconfirmed_deferrals = 0
     work.save()
     return Outcome(outcome, locked)
 

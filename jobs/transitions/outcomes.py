@@ -1,4 +1,4 @@
-"""Ends of an attempt by its worker's own word: complete, fail, escalate."""
+"""Ends of an attempt by its worker's own word: complete, fail, escalate (`deferrals`: defer)."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ EXTENDABLE = frozenset(
 #: Resolutions of an escalation that let the work go on, or count it as done.
 RESUMING = frozenset({"requeue", "complete"})
 #: Outcomes that a worker reported itself; the others were decided over its head.
-REPORTED = frozenset({"completed", "failed", "escalated"})
+REPORTED = frozenset({"completed", "failed", "escalated", "deferred"})
 
 
 # --- People's verbs ---------------------------------------------------------------------------
@@ -296,17 +296,17 @@ def need_lease(work: Work, locked: LockedJob) -> None:
         raise LeaseExpired()
 
 
-def need_not_closed(caller: Caller) -> None:
+def need_not_closed(caller: Caller, refusal: type[AdmissionClosed] = AdmissionClosed) -> None:
     """Refuse to begin anything while the agent is closed: a claim, a route, a permit, a start.
 
     Read under the agent's lock, so that nothing begins once a close has been answered. Source:
     contract section 4.
 
-    :raises AdmissionClosed: with the generation as `current`.
+    :raises AdmissionClosed: with the generation as `current`; the kind of it that is named.
     """
     if caller.admission == "closed":
         current = {"admission": caller.admission, "generation": caller.admission_generation}
-        raise AdmissionClosed(current=current)
+        raise refusal(current=current)
 
 
 def need_session(work: Work) -> None:

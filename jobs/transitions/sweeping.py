@@ -56,7 +56,7 @@ UNION ALL
 UNION ALL
 (SELECT task_id, expires_if_not_started_at FROM jobs_job
   WHERE expires_if_not_started_at <= statement_timestamp()
-    AND expires_if_not_started_at IS NOT NULL AND state = 'queued' AND attempt = 0
+    AND expires_if_not_started_at IS NOT NULL AND state IN ('held', 'queued') AND attempt = 0
     AND task_id <> ALL(%(resting)s::text[])
   ORDER BY expires_if_not_started_at LIMIT %(limit)s)
 UNION ALL
@@ -192,7 +192,7 @@ def end_if_due(*, task_id: str) -> str | None:
     job = locked.job
     ended = end_attempt_if_due(work, locked, actor=ACTOR)
     if ended is None and (
-        job.state == State.QUEUED
+        job.state in job.UNCLAIMED
         and job.attempt == 0
         and job.expires_if_not_started_at
         and job.expires_if_not_started_at <= work.now

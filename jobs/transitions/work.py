@@ -18,7 +18,7 @@ from django.db import transaction
 
 from agents.entry import Caller, Entry, enter
 from governance.core import audit, clock, outbox, sql
-from governance.core.digests import canonical
+from governance.core.digests import canonical, external_request_id
 from governance.core.errors import NotFound, WrongOwner
 from governance.core.models import AuditEvent, Fact
 from jobs import wakeups
@@ -38,6 +38,8 @@ MOVING = (
     "hold_until",
     "attempt",
     "max_attempts",
+    "deferrals",
+    "unconfirmed_deferrals",
     "fencing_token",
     "revision",
     "fact_sequence",
@@ -98,14 +100,17 @@ READ_CONTEXT = (
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
     " LEFT JOIN agents_session s ON s.id = p.session_id WHERE j.task_id = ANY(%s::text[])"
 )
-# The attempts that have ended, for writes that name none. Index: attempt_number_once; an attempt
-# for each of the job type's ceiling at most, and no payload of them.
+#: A late word is not that late: deferrals have no bound, and what is read must have one.
+ENDED_MAX = 400
+# The attempts that have ended, for writes that name none, without their payload. Index:
+# attempt_number_once, from its end.
 READ_ENDED = (
     "SELECT p.job_id, p.number, p.session_id, p.worker_id, p.outcome, p.outcome_sha256,"
     " s.kind = 'activated' AS activated"
     " FROM jobs_attempt p JOIN jobs_job j ON j.id = p.job_id"
     " LEFT JOIN agents_session s ON s.id = p.session_id"
-    " WHERE j.task_id = ANY(%s::text[]) AND p.ended_at IS NOT NULL ORDER BY p.job_id, p.number"
+    f" WHERE j.task_id = ANY(%s::text[]) AND p.number > j.attempt - {ENDED_MAX}"
+    " AND p.ended_at IS NOT NULL ORDER BY p.job_id, p.number"
 )
 DROP_LEASES = "DELETE FROM jobs_lease WHERE job_id = ANY(%s::bigint[])"
 END_ESCALATIONS = (
@@ -157,6 +162,16 @@ class LockedJob(JobRecord):
     ended: list[EndedAttempt] = field(default_factory=list)
     #: The worker that an item of a batch names; empty: whom the request names.
     worker_id: str = ""
+
+    def identity(self, attempt: Attempt) -> str:
+        """Return the external identity of an attempt of the job; contract section 5."""
+        return external_request_id(
+            task_id=self.job.task_id,
+            job_id=str(self.job.job_id),
+            execution_digest=self.task.execution_digest,
+            runtime=attempt.runtime,
+            attempt=attempt.number,
+        )
 
 
 class Work:
@@ -494,7 +509,7 @@ def digest(**content: Any) -> str:
 def retry_at(locked: LockedJob, now: datetime) -> datetime:
     """Return when the next automatic attempt may be claimed; the job type's policy."""
     delay = retry_delay_seconds(
-        locked.job.attempt,
+        locked.job.counted_attempts,
         base_seconds=locked.type.backoff_base_seconds,
         cap_seconds=locked.type.backoff_cap_seconds,
     )

@@ -53,6 +53,14 @@ SETTINGS: tuple[Field, ...] = (
     _count("max_attempts", "Where a task says nothing."),
     _count("max_attempts_ceiling", "Beyond it no task may ask and no extension may go."),
     Whole(
+        name="max_deferrals",
+        least=0,
+        most=job_types.DEFERRALS_MAX,
+        required=False,
+        help="So often a job may be deferred for a cause that nobody here can confirm, until a "
+        "person decides about it; the next one fails it.",
+    ),
+    Whole(
         name="lease_seconds",
         least=claims.LEASE_SECONDS_MIN,
         most=claims.LEASE_SECONDS_MAX,

@@ -29,6 +29,7 @@ BINDINGS = (
     Binding("POST", "jobs/{task_id}/complete", outcomes.complete_job, etag=OF_JOB),
     Binding("POST", "jobs/{task_id}/fail", outcomes.fail_job, etag=OF_JOB),
     Binding("POST", "jobs/{task_id}/escalate", outcomes.escalate_job, etag=OF_JOB),
+    Binding("POST", "jobs/{task_id}/defer", outcomes.defer_job, etag=OF_JOB),
     Binding(
         "POST",
         "jobs/{task_id}/reflections",

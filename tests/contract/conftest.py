@@ -34,7 +34,10 @@ CODES = {
 }
 EFFECTS = {"none", "applied", "unknown"}
 RESULT_SHA256 = "cd" * 32
-RULES = {"never", "reauthenticate", "stop", "refresh", "wait", "reconcile", "read", "same_key"}
+RULES = {
+    *("never", "reauthenticate", "stop", "refresh", "wait", "defer", "reconcile", "read"),
+    "same_key",
+}
 
 
 @dataclass(frozen=True)

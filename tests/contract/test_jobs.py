@@ -11,7 +11,7 @@ from tests.contract.conftest import claim_new, key
 JOB_MEMBERS = {
     *("job_id", "task_id", "owner", "state", "status", "task_type", "risk_tier", "priority"),
     *("title", "goal", "inputs", "output_required", "attempt", "attempt_number", "max_attempts"),
-    *("revision", "claimed_by", "result_pointer", "review_required"),
+    *("attempts_left", "deferrals", "revision", "claimed_by", "result_pointer", "review_required"),
     *("execution_approval_required", "error_message"),
 }
 
@@ -181,6 +181,20 @@ def test_a_failure_is_tried_again_until_it_may_not(ops, worker, envelope):
     last = claim_new(ops, worker, envelope(max_attempts=1))
     sent = last.authority | {"worker_id": last.worker_id} | failed
     assert worker.post(last.path("fail"), sent).body["job"]["state"] == "failed"
+
+
+def test_a_deferral_is_no_attempt_that_counts(ops, worker, envelope):
+    held = claim_new(ops, worker, envelope(max_attempts=1))
+    assert held.job["attempts_left"] == 0
+    sent = held.authority | {"worker_id": held.worker_id}
+    sent |= {"reason": "no quota", "retry_after_seconds": 600}
+    reply = worker.post(held.path("defer"), sent)
+    job = reply.body["job"]
+    assert (reply.status, reply.body["outcome"], job["state"]) == (200, "recorded", "queued")
+    assert (job["attempt"], job["deferrals"], job["attempts_left"]) == (1, 1, 1)
+    assert worker.post(held.path("defer"), sent).body["outcome"] == "already_recorded"
+    other = worker.post(held.path("defer"), sent | {"retry_after_seconds": 601})
+    assert other.refusal == (409, "OUTCOME_CONFLICT")
 
 
 def test_an_escalation_waits_for_a_human(worker, claimed):

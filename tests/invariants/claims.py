@@ -40,6 +40,13 @@ BROKEN_BY: dict[str, str] = {
             ON e.job_id = j.id
          WHERE e.newest <> j.max_attempts OR e.from_max <> coalesce(e.before, e.from_max)
             OR e.to_max > e.ceiling""",
+    "what does not count was deferred, and its event says so": """
+        SELECT j.task_id FROM jobs_job j WHERE j.deferrals <> (
+               SELECT count(*) FROM jobs_attempt a JOIN governance_auditevent e
+                   ON e.subject = 'job:' || j.job_id AND e.action = 'job.deferred'
+                  AND convert_from(e.body, 'UTF8')::jsonb -> 'details'
+                      @> jsonb_build_object('attempt', a.number, 'counted', false)
+                WHERE a.job_id = j.id AND a.outcome = 'deferred')""",
     "facts of a job are numbered from 1 without a gap up to the job's counter": """
         SELECT j.task_id FROM jobs_job j
           LEFT JOIN governance_fact f ON f.stream = 'job:' || j.job_id AND f.relayed

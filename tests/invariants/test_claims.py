@@ -23,6 +23,7 @@ BREAKS = {
     "UPDATE jobs_attempt SET fencing_token = fencing_token + 9": "tokens grow with the attempts",
     "INSERT INTO jobs_retryextension (job_id, from_max, to_max, ceiling, granted_by, granted_at,"
     " reason) SELECT id, 3, 9, 10, 'user:eve', now(), '' FROM jobs_job": "the limit of attempts",
+    "UPDATE jobs_job SET deferrals = 1": "what does not count was deferred",
     "DELETE FROM governance_fact WHERE sequence = 2": "facts of a job are numbered",
     "UPDATE governance_fact SET sequence = 5 - sequence": "numbers of a stream are in the order",
     "UPDATE jobs_job SET state = 'queued'": "every change of a job's state",

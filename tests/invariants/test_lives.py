@@ -144,7 +144,10 @@ class Lives(RuleBasedStateMachine):
             known.append(held)
 
     @precondition(lambda self: self.granted)
-    @rule(data=DATA, how=st.sampled_from(["complete", "review", "fail", "give up", "escalate"]))
+    @rule(
+        data=DATA,
+        how=st.sampled_from(["complete", "review", "fail", "give up", "escalate", "defer"]),
+    )
     def end_attempt(self, data: st.DataObject, how: str) -> None:
         job, attempt, token = self.any_authority(data)
         current = (job.attempt, job.fencing_token) == (attempt, token)
@@ -161,6 +164,9 @@ class Lives(RuleBasedStateMachine):
             if isinstance(item, DomainError):
                 raise item
             return item
+        if how == "defer":
+            said = {"reason": "There is no room.", "retry_after_seconds": 60}
+            return transitions.defer(entry=entry, **named, **said)
         if how == "escalate":
             return transitions.escalate(entry=entry, **named, reason="I cannot decide that.")
         return transitions.fail(

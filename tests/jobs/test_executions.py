@@ -258,7 +258,7 @@ def test_a_closed_agent_begins_nothing_of_what_it_has_claimed(
         return governed.start(job, permit.permit_id)
 
     set_admission("closed")
-    with refused(errors.AdmissionClosed, job) as refusal:
+    with refused(errors.EffectsClosed, job) as refusal:
         take()
     assert refusal.value.current == {"admission": "closed", "generation": 2}
     assert not Execution.objects.exists()

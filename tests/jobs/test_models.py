@@ -81,9 +81,9 @@ FORBIDDEN = {
     "an unknown state": ({"state": "lost"}, "is not a move"),
     "an end without a date": ({"state": "stopped"}, "job_finished_iff_dated"),
     "a date without an end": ({"finished_at": F("created_at")}, "job_finished_iff_dated"),
-    "an end that is paused": (
-        {"state": "stopped", "finished_at": F("created_at"), "paused": True},
-        "job_finished_is_not_paused"),
+    "two deferrals at once": ({"deferrals": 2}, "deferrals grow by one"),
+    "a deferral without an attempt": ({"deferrals": 1}, "job_deferrals_are_attempts"),
+    "deferrals below none": ({"unconfirmed_deferrals": -1}, "job_deferrals_are_attempts"),
     "attempts that nobody granted": ({"max_attempts": 9}, "only a retry extension"),
     "a claimable job in doubt": ({"unresolved_executions": 1}, "job_unresolved_is_not_claimable"),
 }  # fmt: skip
@@ -96,6 +96,36 @@ def test_the_database_refuses(make_job: Any, rule: str) -> None:
 
     with pytest.raises(IntegrityError, match=message), transaction.atomic():
         Job.objects.filter(pk=job.pk).update(**values)
+
+
+def test_the_end_of_a_job_takes_its_pause_whoever_writes_it(make_job: Any) -> None:
+    job = make_job()
+    over = {"state": "stopped", "finished_at": F("created_at"), "paused": True}
+
+    # As a process of the release before ends it, which does not know of this.
+    Job.objects.filter(pk=job.pk).update(**over)
+
+    job.refresh_from_db()
+    assert (job.state, job.paused) == ("stopped", False)
+    refused = pytest.raises(IntegrityError, match="job_finished_is_not_paused")
+    with refused, transaction.atomic():
+        Job.objects.filter(pk=job.pk).update(paused=True)
+
+
+def test_the_database_refuses_one_attempt_more_than_count(running: Any, fail: Any) -> None:
+    held = running(max_attempts=1)
+    fail(held)
+    failed = Job.objects.filter(pk=held.job.pk)
+    failed.update(state="needs_rework", finished_at=None)
+    failed.update(state="queued")
+    again = {"state": "active", "attempt": 2, "fencing_token": 2}
+
+    refused = pytest.raises(IntegrityError, match="job_counted_attempts_are_bounded")
+    with refused, transaction.atomic():
+        failed.update(**again)
+    assert failed.update(**again, deferrals=1) == 1
+    with pytest.raises(IntegrityError, match="a counter never falls"), transaction.atomic():
+        failed.update(deferrals=0)
 
 
 def test_the_database_refuses_a_token_that_falls(running: Any) -> None:

@@ -15,6 +15,8 @@ from governance.core import clock
 from governance.core.errors import StaleFencingToken
 from jobs import transitions
 from jobs.models import Approval, Attempt, Escalation, Job, Lease
+from jobs.transitions import controls
+from jobs.transitions.sweeping import DUE
 from tests.evidence import actions, is_refusal, untouched
 from tests.work import ANNA, expire_lease, pass_attempt_deadline, pass_time
 
@@ -154,6 +156,38 @@ class TestDeadlines:
         job.refresh_from_db()
         assert (report.ended, job.state) == ({"queue_wait": 1}, "stopped")
         assert actions(job)[-1] == "job.expired"
+
+    @pytest.mark.parametrize("kept", ["held", "on hold", "paused", "held and paused"])
+    def test_of_the_queue_wait_stops_a_job_that_was_kept_from_starting(
+        self, make_job: Any, kept: str
+    ) -> None:
+        soon = clock.now() + timedelta(hours=1)
+        job = make_job(
+            expires_if_not_started_at=soon, execution_approval_required=kept.startswith("held")
+        )
+        if kept == "on hold":
+            controls.hold(task_id=job.task_id, until=soon + timedelta(hours=1), **ANNA)
+        if "paused" in kept:
+            transitions.pause(task_id=job.task_id, **ANNA)
+        with untouched(job):
+            assert transitions.sweep().ended == {}
+        pass_time(job, "expires_if_not_started_at")
+
+        report = transitions.sweep()
+
+        job.refresh_from_db()
+        assert (report.ended, job.state) == ({"queue_wait": 1}, "stopped")
+        assert (job.hold_until, job.paused) == (None, False)
+        assert actions(job)[-1] == "job.expired"
+
+    def test_of_the_queue_wait_is_found_without_a_scan(self, make_job: Any) -> None:
+        make_job()
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL enable_seqscan = off")
+            cursor.execute("EXPLAIN " + DUE, {"limit": 10, "resting": []})
+            plan = "\n".join(line for (line,) in cursor.fetchall())
+
+        assert "job_queue_wait_idx" in plan
 
     def test_of_the_queue_wait_does_not_concern_a_job_that_was_started(
         self, make_job: Any, claim: Any, fail: Any

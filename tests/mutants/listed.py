@@ -23,6 +23,7 @@ CLAIMS, WORK, DECISIONS = (
     f"jobs/transitions/{name}.py" for name in ("claims", "work", "decisions")
 )
 PRECONDITIONS = "jobs/transitions/preconditions.py"
+DEFERRALS = "jobs/transitions/deferrals.py"
 LEASES, SWEEPING = "jobs/transitions/leases.py", "jobs/transitions/sweeping.py"
 ENTRY, SESSIONS = "agents/entry.py", "agents/transitions/sessions.py"
 RESERVATIONS, ROUTES = "governance/money/reservations.py", "governance/money/routes.py"
@@ -205,7 +206,7 @@ MUTANTS = (
     Mutant(
         "closed admission, for effects",
         "jobs/executions/binding.py",
-        "    need_not_closed(work.worker)\n",
+        "    need_not_closed(work.worker, EffectsClosed)\n",
         "",
         ("tests/jobs/test_executions.py", "tests/races/test_start.py"),
     ),
@@ -334,7 +335,7 @@ MUTANTS = (
     Mutant(
         "external identity",
         BINDING,
-        "if binding.external_request_id != expected:",
+        "if binding.external_request_id != locked.identity(attempt):",
         "if False:",
         ("tests/jobs/test_executions.py",),
     ),
@@ -551,6 +552,42 @@ MUTANTS = (
         '        if not row["taken"]:\n',
         "        if False:\n",
         ("tests/governance/relay/test_relay.py",),
+    ),
+    # --- what does not count
+    Mutant(
+        "money is ended before a deferral",
+        DEFERRALS,
+        "    if standing.still_open:\n",
+        "    if False:\n",
+        ("tests/jobs/test_deferrals.py",),
+    ),
+    Mutant(
+        "a success is not deferred",
+        DEFERRALS,
+        "    if started.filter(state=Execution.State.SUCCEEDED).exists():\n",
+        "    if False:\n",
+        ("tests/jobs/test_deferrals.py",),
+    ),
+    Mutant(
+        "what cost something counts",
+        DEFERRALS,
+        "(cause == UNCONFIRMED and standing.cost)",
+        "False",
+        ("tests/jobs/test_deferrals.py",),
+    ),
+    Mutant(
+        "bound of unconfirmed deferrals",
+        DEFERRALS,
+        "within = locked.job.unconfirmed_deferrals < locked.type.max_deferrals",
+        "within = True",
+        ("tests/jobs/test_deferrals.py",),
+    ),
+    Mutant(
+        "a person's decision begins the count anew",
+        DECISIONS,
+        "    locked.job.unconfirmed_deferrals = 0\n",
+        "",
+        ("tests/jobs/test_deferrals.py",),
     ),
     # --- the worker's side
     Mutant(

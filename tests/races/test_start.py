@@ -12,7 +12,7 @@ from django.db import IntegrityError
 from agents import entry
 from agents.transitions.admission import Admission, set_admission
 from governance.core.errors import (
-    AdmissionClosed,
+    EffectsClosed,
     ExecutionConflict,
     PermitSpent,
     StaleFencingToken,
@@ -162,7 +162,7 @@ def test_a_start_that_meets_a_close_is_refused(
     closed, begun = race(close, start_of(governed, job, permit_id))
 
     assert (closed.state, closed.effects_until) == ("closed", None)
-    assert type(begun) is AdmissionClosed
+    assert type(begun) is EffectsClosed
     assert not Execution.objects.exists()
 
 

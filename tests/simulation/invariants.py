@@ -180,8 +180,8 @@ def _faults_of(job: Job, attempts: list[Attempt], leased: bool, bound: bool) -> 
         yield f"{job}: tokens {tokens}, now {job.fencing_token}"
     if leased != (job.state == "active"):
         yield f"{job}: {job.state}, and leased is {leased}"
-    if job.attempt > job.max_attempts:
-        yield f"{job}: attempt {job.attempt} of {job.max_attempts}"
+    if job.attempts_left < 0:
+        yield f"{job}: attempt {job.attempt} of {job.max_attempts}, {job.deferrals} not counted"
     # By its last attempt, or by a person who knows that its effect happened.
     ended = len(completed) + (bound and job.state == "completed")
     if ended != (job.state == "completed"):

@@ -369,6 +369,7 @@ class ScriptedPlane:
             return 409, problem(409, "FAILED_PRECONDITION", "INVALID_TRANSITION", "refresh")
         self.outcomes[identity] = (verb, body)
         states = {"complete": "completed", "fail": "failed", "escalate": "escalated"}
+        states |= {"defer": "retry_later"}
         job["state"] = states[verb]
         if verb == "fail" and body["retryable"]:
             job["state"] = "retry_later"

@@ -296,6 +296,48 @@ def test_a_refused_grant_means_no_effect(
     assert not governing.calls("/result$")
 
 
+@pytest.mark.parametrize(
+    ("step", "reason", "after", "seconds", "released"),
+    [
+        ("/v1/routes$", "BUDGET_EXHAUSTED", 900_000, 86_400, 0),
+        ("/v1/routes$", "MODEL_NOT_ALLOWED", None, 300, 0),
+        ("/permits$", "ADMISSION_CLOSED", 60, 60, 1),
+        ("/v1/executions$", "ADMISSION_CLOSED", 0, 300, 1),
+    ],
+)
+def test_where_there_is_no_room_what_is_held_is_released_and_the_attempt_deferred(
+    governing, start_governed, other_side, step, reason, after, seconds, released
+):
+    governing.add_job("task-1")
+    status, body = problem(409, "FAILED_PRECONDITION", reason, "defer")
+    body["retry"]["after_seconds"] = after
+    governing.fail_next(step, status=status, body=body)
+    governing.routes["/resolve$"] = lambda seen: (200, {"outcome": "recorded"})
+    finish(start_governed("openai"))
+    verb, said = governing.outcome_of("task-1")
+
+    assert other_side.requests == []
+    assert (verb, said["retry_after_seconds"]) == ("defer", seconds)
+    assert said["reason"] == f"{reason}: told by the test: {reason}"
+    assert said["attempt"] == 1 and said["fencing_token"] == 1
+    releases = governing.calls("/resolve$")
+    assert [call.body["end"] for call in releases] == ["released"] * released
+    assert all(call.path.split("/")[3] == RESERVATION for call in releases)
+    assert not governing.calls("/fail$")
+
+
+def test_an_attempt_that_cannot_be_deferred_has_failed(governing, start_governed, other_side):
+    governing.add_job("task-1")
+    status, body = problem(429, "RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", "defer")
+    governing.fail_next("/v1/routes$", status=status, body=body)
+    # As a control plane of an earlier release answers.
+    governing.routes["/defer$"] = lambda seen: problem(404, "NOT_FOUND", "NOT_FOUND", "never")
+    finish(start_governed("openai"))
+    verb, said = governing.outcome_of("task-1")
+
+    assert (verb, said["error_code"], said["retryable"]) == ("fail", "DEFERRAL_REFUSED", True)
+
+
 def test_a_start_that_says_refused_or_ended_means_no_effect(governing, start_governed, other_side):
     governing.add_job("task-1")
     governing.routes["/v1/executions$"] = lambda seen: (

@@ -11,6 +11,7 @@ from uuid_utils.compat import uuid7
 
 from governance.core import clock, sql
 from governance.core.errors import (
+    DEFER_SECONDS,
     BindingMismatch,
     BudgetExhausted,
     InvalidArgument,
@@ -202,10 +203,11 @@ def test_an_exhausted_window_says_when_it_ends():
     assert refusal.current == {"budgets": [{"scope": "global", "window": "day"}] * 2}
 
 
-def test_a_budget_without_window_does_not_say_when_to_come_back():
+def test_a_budget_without_window_cannot_say_when_there_is_room_and_says_a_default():
     cap("0")
 
-    assert ledger.reserve(request=request()).refusal.after_seconds is None
+    refusal = ledger.reserve(request=request()).refusal
+    assert (refusal.retry, refusal.after_seconds) == ("defer", DEFER_SECONDS)
 
 
 def test_windows_of_a_day_and_of_a_month_are_counted_side_by_side():

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from django.db.models import F
 from uuid_utils.compat import uuid7
 
+from agents.models import Agent
 from agents.transitions import epochs
 from governance.core.models import IdempotencyRecord
 from jobs import executions, transitions
@@ -221,3 +223,33 @@ def test_a_permit_that_was_revoked_is_given_again_as_revoked(
     assert executions.issued_before(permit_id=row.permit_id).permit.state == "issued"
     transitions.stop(task_id=job.task_id, **TEST)
     assert executions.issued_before(permit_id=row.permit_id).permit.state == "revoked"
+
+
+def test_a_refusal_for_want_of_room_uses_no_key_up(
+    governed: Governed,  # noqa: F811
+    hermes_token: str,
+    make_job: Callable[..., Job],
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    reservation = governed.route(job).reservation.reservation_id
+    job.refresh_from_db()
+    body = {
+        **vars(governed.binding(job)),
+        "reservation_id": str(reservation),
+        "mode": "mock",
+        "expected_revision": job.revision,
+    }
+    api, key = api_of(governed, hermes_token), str(uuid7())
+    generation = F("admission_generation") + 1
+    agents = Agent.objects.filter(name="hermes")
+
+    agents.update(admission="closed", admission_generation=generation)
+    refused = api.post("/v1/executions/permits", body, idempotency_key=key)
+    agents.update(admission="open", admission_generation=generation)
+    issued = api.post("/v1/executions/permits", body, idempotency_key=key)
+
+    assert (refused.status_code, refused.json()["reason"]) == (409, "ADMISSION_CLOSED")
+    assert refused.json()["retry"] == {"rule": "defer", "after_seconds": 300}
+    assert refused["Retry-After"] == "300"
+    assert issued.status_code == 201

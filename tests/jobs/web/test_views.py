@@ -907,6 +907,46 @@ def test_a_failure_that_is_not_retryable_ends_the_job(worker, claimed):
     assert response.json()["job"]["state"] == "failed"
 
 
+def test_a_deferral_is_recorded_once_and_answers_what_is_left(worker, claimed):
+    body = authority(claimed) | {"reason": "no quota", "retry_after_seconds": 600}
+
+    first = worker.post("/v1/jobs/t-1/defer", body)
+    again = worker.post("/v1/jobs/t-1/defer", body)
+
+    job = first.json()["job"]
+    assert (first.json()["outcome"], again.json()["outcome"]) == ("recorded", "already_recorded")
+    assert (job["state"], job["attempt"], job["deferrals"]) == ("queued", 1, 1)
+    assert job["attempts_left"] == job["max_attempts"]
+    assert (job["error_code"], job["error_message"]) == ("DEFERRED", "no quota")
+    assert first["ETag"] == f'"r{job["revision"]}"'
+
+
+def test_a_claim_says_how_many_attempts_are_left(worker, claimed):
+    assert claimed["attempts_left"] == claimed["job"]["attempts_left"] == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "pointer"),
+    [
+        ({"reason": ""}, "/reason"),
+        ({"reason": None}, "/reason"),
+        ({"retry_after_seconds": 0}, "/retry_after_seconds"),
+        ({"retry_after_seconds": 86_401}, "/retry_after_seconds"),
+        ({"retry_after_seconds": True}, "/retry_after_seconds"),
+        ({"until": "tomorrow"}, "/until"),
+        ({"worker_id": None}, "/worker_id"),
+    ],
+)
+def test_a_deferral_of_another_shape_is_refused(worker, claimed, fault, pointer):
+    body = authority(claimed) | {"reason": "no quota", "retry_after_seconds": 600}
+
+    response = worker.post("/v1/jobs/t-1/defer", body | fault)
+
+    assert response.status_code == 400
+    assert [each["pointer"] for each in response.json()["errors"]] == [pointer]
+    assert worker.get("/v1/jobs/t-1").json()["state"] == "active"
+
+
 def test_an_escalation_waits_for_a_human(worker, claimed):
     body = authority(claimed) | {"reason": "I am lost", "notify_to": "ops"}
 

@@ -27,6 +27,8 @@ ANSWER_TIMEOUT_SECONDS = 30.0
 #: A refusal may ask for hours (an inhibit's end); an operator may lift it long before that.
 MAX_WAIT_SECONDS = 60.0
 
+#: The rule of a refusal for want of room: the attempt is given back, and does not count.
+DEFER = "defer"
 TRANSIENT_CODES = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"})
 #: A refused budget is a recorded decision of this attempt: waiting within it changes nothing.
 DECIDED_REASONS = frozenset({"BUDGET_EXHAUSTED"})
@@ -111,6 +113,17 @@ class Refused(Exception):
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         super().__init__(f"{problem.status} {problem.reason or problem.code}: {problem.detail}")
+
+
+class NoRoom(Refused):
+    """The control plane refused to let the effect begin, for want of room: the attempt is deferred.
+
+    `release` is the call that gives back what the attempt had reserved for it, if anything.
+    """
+
+    def __init__(self, problem: Problem, *, release: Call | None = None) -> None:
+        self.release = release
+        super().__init__(problem)
 
 
 class Unreachable(Exception):

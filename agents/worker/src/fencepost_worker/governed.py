@@ -14,7 +14,16 @@ from typing import Any
 from uuid_utils.compat import uuid7
 
 from fencepost_worker.claim import Job
-from fencepost_worker.client import Answer, Call, ControlPlane, GaveUp, Problem, Refused
+from fencepost_worker.client import (
+    DEFER,
+    Answer,
+    Call,
+    ControlPlane,
+    GaveUp,
+    NoRoom,
+    Problem,
+    Refused,
+)
 from fencepost_worker.exchange import Exchange
 from fencepost_worker.executor import Grant
 from fencepost_worker.identity import canonical, route_request_id
@@ -62,6 +71,7 @@ class ControlPlaneAuthority:
     def obtain(self, exchange: Exchange, job: Job, *, lease: Lease) -> Grant:
         """Return the grant to begin this attempt's effect.
 
+        :raises NoRoom: there is no room for it now.
         :raises Refused: the control plane said no; the effect must not begin.
         :raises GaveUp: the lease, or the authority to begin, ended before an answer came.
         """
@@ -70,12 +80,19 @@ class ControlPlaneAuthority:
             **job.claim.authority,
             "external_request_id": exchange.request.external_request_id,
         }
-        route = self._route(exchange, job, binding, lease=lease)
-        reservation = (route or {}).get("reservation") or {}
-        permit = self._permit(
-            exchange, job, binding, reservation_id=reservation.get("reservation_id"), lease=lease
-        )
-        started = self._start(exchange, binding, permit_id=permit["permit_id"], lease=lease)
+        reservation_id = None
+        try:
+            route = self._route(exchange, job, binding, lease=lease)
+            reservation_id = ((route or {}).get("reservation") or {}).get("reservation_id")
+            permit = self._permit(
+                exchange, job, binding, reservation_id=reservation_id, lease=lease
+            )
+            started = self._start(exchange, binding, permit_id=permit["permit_id"], lease=lease)
+        except Refused as error:
+            if error.problem.rule != DEFER:
+                raise
+            release = _release(binding, reservation_id) if reservation_id else None
+            raise NoRoom(error.problem, release=release) from error
         seconds = float(started.body.get("deadline_seconds", 0))
         return Grant(
             deadline=started.requested_at + seconds - DEADLINE_MARGIN_SECONDS,
@@ -153,6 +170,12 @@ class ControlPlaneAuthority:
     ) -> Answer:
         call, _ = exchange.once(name, Call("POST", path, body, key=str(uuid7())))
         return self._plane.deliver(call, wait=wait)
+
+
+def _release(binding: dict[str, Any], reservation_id: str) -> Call:
+    """Return the call that ends a reservation under which nothing was started."""
+    path = f"/v1/reservations/{reservation_id}/resolve"
+    return Call("POST", path, binding | {"end": "released"}, key=str(uuid7()))
 
 
 def _decided_against(answer: Answer) -> Problem:

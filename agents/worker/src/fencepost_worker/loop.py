@@ -11,7 +11,15 @@ from uuid_utils.compat import uuid7
 from fencepost_worker import reports
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.claim import Claim, ClaimUnreadable, Job
-from fencepost_worker.client import Answer, Call, ControlPlane, GaveUp, Problem, Refused
+from fencepost_worker.client import (
+    Answer,
+    Call,
+    ControlPlane,
+    GaveUp,
+    NoRoom,
+    Problem,
+    Refused,
+)
 from fencepost_worker.envelopes import (
     EnvelopeUnverified,
     KeyRing,
@@ -37,6 +45,8 @@ MAX_IDLE_SECONDS = 60.0
 CLOSED_REASONS = frozenset(
     {"ADMISSION_DRAINING", "ADMISSION_CLOSED", "MAINTENANCE_INHIBITED", "SESSION_NOT_APPROVED"}
 )
+#: With these an attempt that still runs cannot be deferred; an older control plane knows no way to.
+NOT_DEFERRED_CODES = frozenset({"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND"})
 
 
 class NotAuthorized(Exception):
@@ -264,6 +274,9 @@ class Worker:
             return self._failure(claim, "KEYS_UNAVAILABLE", str(error), retryable=True)
         except (ExchangeConflict, ResultRefused) as error:
             return self._failure(claim, "EXCHANGE_CONFLICT", str(error), retryable=False)
+        except NoRoom as error:
+            log.warning("%s attempt %s: no room: %s", claim.task_id, claim.attempt, error)
+            return reports.of_deferral(claim, error, worker_id=self._plane.session.worker_id)
         except Refused as error:
             return self._refusal(claim, error.problem)
         except GaveUp as error:
@@ -358,6 +371,8 @@ class Worker:
                 raise GaveUp(call.path) from error
             if call.path.endswith("/complete") and error.problem.rule in ("never", "reconcile"):
                 self._fail_unacceptable(claim, error.problem)
+            if call.path.endswith("/defer") and error.problem.code in NOT_DEFERRED_CODES:
+                self._fail_undeferred(claim, error.problem)
 
     def _fail_unacceptable(self, claim: Claim, problem: Problem) -> None:
         """End an attempt whose completion the control plane cannot take, as failed."""
@@ -365,6 +380,13 @@ class Worker:
         code = "OUTCOME_UNKNOWN" if unknown else "RESULT_REFUSED"
         failure = self._failure(claim, code, problem.detail or code, retryable=unknown)
         for call in failure.calls:
+            self._send(claim, call)
+
+    def _fail_undeferred(self, claim: Claim, problem: Problem) -> None:
+        """End an attempt that the control plane does not let us defer, as failed."""
+        for call in self._failure(
+            claim, "DEFERRAL_REFUSED", str(problem.detail), retryable=True
+        ).calls:
             self._send(claim, call)
 
     def _forget(self, claim: Claim) -> None:

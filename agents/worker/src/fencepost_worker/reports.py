@@ -6,11 +6,14 @@ from urllib.parse import quote
 from uuid_utils.compat import uuid7
 
 from fencepost_worker.claim import Claim
-from fencepost_worker.client import Call
+from fencepost_worker.client import Call, NoRoom
 from fencepost_worker.documents import MAX_CODE_CHARS, MAX_MESSAGE_CHARS
 from fencepost_worker.exchange import Result
 from fencepost_worker.identity import canonical, sha256_hex
 from fencepost_worker.journal import Report
+
+#: Of a deferral: where the refusal suggests none, and the longest that is taken.
+DEFER_SECONDS, DEFER_SECONDS_MAX = 300, 86_400
 
 
 def job_path(claim: Claim, verb: str) -> str:
@@ -90,6 +93,19 @@ def of_failure(
     if progress is not None:
         body["progress"] = progress
     return Report((Call("POST", job_path(claim, "fail"), body),))
+
+
+def of_deferral(claim: Claim, refusal: NoRoom, *, worker_id: str) -> Report:
+    """Return the report of an attempt that found no room: what it holds is released first."""
+    problem = refusal.problem
+    seconds = int(problem.after_seconds or DEFER_SECONDS)
+    body = claim.authority | {
+        "worker_id": worker_id,
+        "reason": f"{problem.reason}: {problem.detail}"[:MAX_MESSAGE_CHARS],
+        "retry_after_seconds": min(max(seconds, 1), DEFER_SECONDS_MAX),
+    }
+    defer = Call("POST", job_path(claim, "defer"), body)
+    return Report((defer,) if refusal.release is None else (refusal.release, defer))
 
 
 def completes(result: Result) -> bool:
