@@ -33,6 +33,7 @@ RECORDED = ("recorded", "already_recorded")
     answers=answers.JobAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )
@@ -55,6 +56,7 @@ def complete_job(call: Call) -> Answer:
     reads=shapes.CompletionIn,
     answers=answers.BatchOut,
     key="honoured",
+    moment=(),
     sessions=True,
     batch_max=COMPLETIONS_MAX,
     batch_name="completions",
@@ -81,6 +83,7 @@ def complete_jobs(call: Call) -> Answer:
     answers=answers.JobAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )
@@ -96,6 +99,7 @@ def fail_job(call: Call) -> Answer:
     answers=answers.JobAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )
@@ -111,6 +115,7 @@ def escalate_job(call: Call) -> Answer:
     answers=answers.ReflectionAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )
@@ -125,6 +130,7 @@ def reflect_on_job(call: Call) -> Answer:
     answers=answers.ReflectionAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )

@@ -391,6 +391,10 @@ def _claims_in(answer: Answer) -> list[Claim]:
     """Return the claimed jobs of an answer. One that cannot be read is left to expire."""
     claims = []
     for item in answer.body.get("results") or []:
+        # An answer that was lost is given again, to whom the lease may be gone meanwhile.
+        if "lease" in item and item["lease"] is None:
+            log.warning("attempt %s of a claim of before is no longer ours", item.get("attempt"))
+            continue
         try:
             beside = {name: item[name] for name in item if name not in ("job", "outcome")}
             claims.append(Claim.from_document(item["job"] | beside))
