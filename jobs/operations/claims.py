@@ -93,8 +93,9 @@ def claim_jobs(call: Call) -> Answer:
             look, agent_id=entry.principal.id, worker=worker, seconds=body["wait_seconds"]
         )
     except wakeups.Crowded as crowded:
-        return Answer(DONE, answers.claims([], retry_after_seconds=crowded.after_seconds))
-    return found or Answer(DONE, answers.claims([]))
+        nothing = answers.claims([], retry_after_seconds=crowded.after_seconds)
+        return Answer(DONE, nothing, recorded=False)
+    return found or Answer(DONE, answers.claims([]), recorded=False)
 
 
 @operation(
