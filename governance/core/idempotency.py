@@ -280,8 +280,8 @@ def request_digest(
         named = json.dumps(dict(identity), sort_keys=True, default=str)
         head = "\n".join(["v1", "POST", operation, named, ""])
         return hashlib.sha256(head.encode() + canonical(request)).digest()
-    told = {"version": version, "operation": operation, "identity": identity, "request": request}
-    return hashlib.sha256(canonical(_as_json(told))).digest()
+    content = {"version": version, "operation": operation, "identity": identity, "request": request}
+    return hashlib.sha256(canonical(_as_json(content))).digest()
 
 
 def _as_json(value: Any) -> Any:

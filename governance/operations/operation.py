@@ -121,8 +121,8 @@ class Operation:
     paged: bool = False
 
     def __post_init__(self) -> None:
-        said = self.moment is not None
-        assert bool(self.key) == said, f"{self.name}: what of its answer is true but for a moment?"
+        declared = self.moment is not None
+        assert bool(self.key) == declared, f"{self.name}: what of it is true but for a moment?"
 
     @property
     def known_query(self) -> frozenset[str]:

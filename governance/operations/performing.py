@@ -204,16 +204,18 @@ def _comparable(operation: Operation, sent: Any, body: Any, beside: Mapping[str,
     A malformed item of a batch is compared as it was sent.
     """
     if operation.reads is None or not operation.batch_max:
-        return _said(operation.reads, body)
+        return _stated(operation.reads, body)
     raw, _ = _items(operation, sent)
     items = [
-        {"malformed": given} if isinstance(item, InvalidArgument) else _said(operation.reads, item)
+        {"malformed": given}
+        if isinstance(item, InvalidArgument)
+        else _stated(operation.reads, item)
         for given, item in zip(raw, body, strict=True)
     ]
-    return {"items": items, "beside": _said(operation.beside, beside)}
+    return {"items": items, "beside": _stated(operation.beside, beside)}
 
 
-def _said(shape: type[Shape] | None, members: Mapping[str, Any]) -> dict[str, Any]:
+def _stated(shape: type[Shape] | None, members: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members that say something: neither null nor what they are without being said.
 
     A member that a later release adds so changes no digest of a request that does not have it.

@@ -89,8 +89,8 @@ MUTANTS = (
         "order of gate and stored answer",
         ENTRY,
         "    if (fault := admission_fault(row)) is not None:\n        raise fault\n"
-        "    if key is not None:\n        key.judge(taken, found)\n",
-        "    if key is not None:\n        key.judge(taken, found)\n"
+        '    if key is not None:\n        key.judge(taken, found, session_pk=row["session_pk"])\n',
+        '    if key is not None:\n        key.judge(taken, found, session_pk=row["session_pk"])\n'
         "    if (fault := admission_fault(row)) is not None:\n        raise fault\n",
         ("tests/agents/test_check_order.py",),
     ),
