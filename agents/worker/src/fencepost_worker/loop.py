@@ -200,6 +200,10 @@ class Worker:
         if problem.reason in CLOSED_REASONS or problem.code == "FAILED_PRECONDITION":
             log.warning("no new work for now: %s", problem.reason)
             return min(MAX_IDLE_SECONDS, problem.after_seconds or IDLE_SECONDS)
+        if problem.reason == "IDEMPOTENCY_KEY_INVALID":
+            # The next key would be as wrong, until somebody sets the clock that it is made from.
+            log.error("no work for now: %s", problem.detail)
+            return MAX_IDLE_SECONDS
         if problem.reason.startswith("IDEMPOTENCY_"):
             log.warning("a claim of long ago cannot be asked for again: %s", problem.reason)
             return 0.0
