@@ -191,9 +191,7 @@ def test_a_malformed_operation_id_is_a_fault_of_a_keyed_request_only(submitter_t
 
 
 def test_the_names_of_operations_with_keys_never_change() -> None:
-    """A name is in the digest and the scope of every record: under another, the request of a lost
-    answer would be executed once more. An operation that goes keeps its name here."""
-    assert set(KEYED) == {
+    names = {
         "activate",
         "claim_job",
         "claim_jobs",
@@ -219,6 +217,10 @@ def test_the_names_of_operations_with_keys_never_change() -> None:
         "set_admission",
         "start_execution",
     }
+    assert set(KEYED) == names, (
+        "A name is in the digest and in the scope of every record: under another one, the request"
+        " of a lost answer is executed once more. Add a new operation; rename none."
+    )
 
 
 def digest_of(
