@@ -251,7 +251,7 @@ def enter(
     if (fault := admission_fault(row)) is not None:
         raise fault
     if key is not None:
-        key.judge(taken, found)
+        key.judge(taken, found, session_pk=row["session_pk"])
     if make_session and row["session_pk"] is None:
         _, [row] = sql.pipeline(add_implicit(agent_id=agent_id, worker_id=entry.worker_id), read)
         if row["session_pk"] is None:

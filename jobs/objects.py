@@ -61,8 +61,19 @@ class Stored:
 class ObjectStore(Protocol):
     """Where artifacts are kept."""
 
-    def grant(self, *, key: str, size_bytes: int, sha256: str, media_type: str) -> Grant:
-        """Return the signed request that creates the object; local, asks nobody."""
+    def grant(
+        self,
+        *,
+        key: str,
+        size_bytes: int,
+        sha256: str,
+        media_type: str,
+        seconds: int = GRANT_SECONDS,
+    ) -> Grant:
+        """Return the signed request that creates the object; local, asks nobody.
+
+        :param seconds: how long it is good for, `GRANT_SECONDS` at most.
+        """
 
     def stat(self, *, key: str) -> Stored | None:
         """Return what is stored under the key, or None. Talks to the store: never under a lock."""
@@ -101,7 +112,15 @@ class S3Store:
         )
         self._client = boto3.client("s3", endpoint_url=endpoint or None, config=config)
 
-    def grant(self, *, key: str, size_bytes: int, sha256: str, media_type: str) -> Grant:
+    def grant(
+        self,
+        *,
+        key: str,
+        size_bytes: int,
+        sha256: str,
+        media_type: str,
+        seconds: int = GRANT_SECONDS,
+    ) -> Grant:
         checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
         params = {
             "Bucket": self.bucket,
@@ -111,9 +130,7 @@ class S3Store:
             "ChecksumSHA256": checksum,
             "IfNoneMatch": "*",
         }
-        url = self._client.generate_presigned_url(
-            "put_object", Params=params, ExpiresIn=GRANT_SECONDS
-        )
+        url = self._client.generate_presigned_url("put_object", Params=params, ExpiresIn=seconds)
         headers = {
             "Content-Length": str(size_bytes),
             "Content-Type": media_type,
@@ -155,10 +172,17 @@ class FolderStore:
     def __init__(self, *, folder: Path) -> None:
         self.folder = folder
 
-    def grant(self, *, key: str, size_bytes: int, sha256: str, media_type: str) -> Grant:
-        signed = signing.dumps(
-            {"key": key, "size": size_bytes, "sha256": sha256}, salt=self.SALT, compress=False
-        )
+    def grant(
+        self,
+        *,
+        key: str,
+        size_bytes: int,
+        sha256: str,
+        media_type: str,
+        seconds: int = GRANT_SECONDS,
+    ) -> Grant:
+        granted = {"key": key, "size": size_bytes, "sha256": sha256, "seconds": seconds}
+        signed = signing.dumps(granted, salt=self.SALT, compress=False)
         url = f"{settings.PUBLIC_URL}/objects/{signed}"
         headers = {
             "Content-Length": str(size_bytes),
@@ -207,7 +231,10 @@ class FolderStore:
 
     def _opened(self, signed: str) -> dict[str, Any]:
         try:
-            return signing.loads(signed, salt=self.SALT, max_age=GRANT_SECONDS)
+            grant = signing.loads(signed, salt=self.SALT, max_age=GRANT_SECONDS)
+            # One of before says nothing of its time.
+            seconds = grant.get("seconds", GRANT_SECONDS)
+            return signing.loads(signed, salt=self.SALT, max_age=seconds)
         except signing.SignatureExpired as error:
             raise GrantExpired() from error
         except signing.BadSignature as error:

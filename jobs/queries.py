@@ -52,13 +52,18 @@ def heartbeat_interval_seconds(lease_seconds: int) -> int:
     return max(5, min(HEARTBEAT_SECONDS_MAX, lease_seconds // BEATS_PER_LEASE))
 
 
-_GET = (
-    f"SELECT {sql.select_list(Job, 'j')}, {sql.select_list(Task, 't')}, "
-    f"{sql.select_list(Attempt, 'p')}, y.name AS job_type, a.name AS owner FROM jobs_job j"
+#: What `record_of` reads: a job, its task, its running or last attempt, two names.
+JOB_COLUMNS = (
+    f"{sql.select_list(Job, 'j')}, {sql.select_list(Task, 't')}, "
+    f"{sql.select_list(Attempt, 'p')}, y.name AS job_type, a.name AS owner"
+)
+JOB_TABLES = (
+    " FROM jobs_job j"
     " JOIN jobs_task t ON t.job_id = j.id JOIN jobs_jobtype y ON y.id = j.job_type_id"
     " JOIN agents_agent a ON a.id = j.agent_id"
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND p.number = j.attempt "
 )
+_GET = f"SELECT {JOB_COLUMNS}{JOB_TABLES}"
 
 
 def visible_jobs(*, principal: Principal) -> QuerySet[Job]:
@@ -77,7 +82,7 @@ def read_job(*, principal: Principal, task_id: str) -> JobRecord:
     [rows] = sql.pipeline(sql.Statement(_GET + "WHERE j.task_id = %s", (task_id,)))
     if not rows:
         raise NotFound("There is no job of that task_id.")
-    record = _record(rows[0])
+    record = record_of(rows[0])
     if principal.kind == "agent" and record.job.agent_id != principal.id:
         raise WrongOwner()
     if principal.kind == "submitter" and record.job.submitted_by != principal.text:
@@ -90,7 +95,7 @@ def read_jobs(*, job_pks: list[int]) -> dict[int, JobRecord]:
     if not job_pks:
         return {}
     [rows] = sql.pipeline(sql.any_of(_GET + "WHERE j.id = ANY(%s::bigint[])", job_pks))
-    return {row["j_id"]: _record(row) for row in rows}
+    return {row["j_id"]: record_of(row) for row in rows}
 
 
 def read_execution(*, principal: Principal, external_request_id: str) -> ExecutionRecord:
@@ -120,7 +125,8 @@ def read_execution(*, principal: Principal, external_request_id: str) -> Executi
     )
 
 
-def _record(row: sql.Row) -> JobRecord:
+def record_of(row: sql.Row) -> JobRecord:
+    """Return the job of a row of `JOB_COLUMNS`."""
     attempts = {}
     if row["p_id"] is not None:
         attempts[row["p_number"]] = sql.build(Attempt, row, "p")

@@ -59,6 +59,15 @@ def _names(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
+def timeless(content: bytes) -> Any:
+    """Return the JSON of an answer without the seconds that a lease has left."""
+    return json.loads(content, object_hook=_without_ttl)
+
+
+def _without_ttl(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if name != "ttl_seconds"}
+
+
 def refused(response: Any) -> tuple[int, str]:
     """Return the status and the reason of a refusal."""
     return response.status_code, response.json()["reason"]

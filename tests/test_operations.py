@@ -40,7 +40,7 @@ from governance.operations.performing import perform
 from governance.web.bindings import Binding
 from jobs.models import Attempt, Job
 from jobs.operations import claims, control, intake, outcomes, reads
-from tests.client import Api
+from tests.client import Api, timeless
 
 ROOT = Path(__file__).resolve().parent.parent
 BINDINGS: tuple[Binding, ...] = agents.web.urls.BINDINGS + jobs.web.urls.BINDINGS
@@ -63,7 +63,7 @@ def key() -> str:
 def stored(response: Any, answer: Answer) -> None:
     """See that a response over HTTP is the answer that was given without it."""
     assert response["Idempotent-Replayed"] == "true"
-    assert response.content == answer.content
+    assert timeless(response.content) == timeless(answer.content)
 
 
 # --- the seam ----------------------------------------------------------------------------------
@@ -82,6 +82,8 @@ def test_three_operations_are_called_without_http_and_answered_again_over_it(
         Context(hermes, key=same["claim"], if_match=1),
         Request({"worker_id": "w"}, identity=T1),
     )
+    again = worker.post("/v1/jobs/t-1/claim", {"worker_id": "w"}, Idempotency_Key=same["claim"])
+    stored(again, claimed)
     delivery = {
         "worker_id": "w",
         "attempt": 1,
@@ -100,7 +102,6 @@ def test_three_operations_are_called_without_http_and_answered_again_over_it(
     assert (again.status_code, again["ETag"]) == (201, '"r1"')
     stored(again, queued)
     path = "/v1/jobs/t-1"
-    stored(worker.post(f"{path}/claim", {"worker_id": "w"}, Idempotency_Key=same["claim"]), claimed)
     stored(worker.post(f"{path}/complete", delivery, Idempotency_Key=same["complete"]), done)
     assert (Job.objects.count(), Attempt.objects.count(), IdempotencyRecord.objects.count()) == (
         1, 1, 3,
@@ -122,7 +123,8 @@ def test_what_was_answered_over_http_is_answered_again_without_it(
     first = Api(hermes_token).post("/v1/jobs/t-1/claim", claim, Idempotency_Key=name)
     again = perform(claims.claim_job, Context(hermes, key=name), Request(claim, identity=T1))
 
-    assert (again.outcome, again.replayed, again.content) == ("claimed", True, first.content)
+    assert (again.outcome, again.replayed) == ("claimed", True)
+    assert timeless(again.content) == timeless(first.content)
     assert Attempt.objects.count() == 1
 
 

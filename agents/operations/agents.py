@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from agents import queries, workload
 from agents.models import Agent
 from agents.operations import answers, shapes
@@ -19,6 +22,7 @@ from governance.operations.operation import DONE, Call, operation
     reads=shapes.AdmissionIn,
     answers=answers.AdmissionOut,
     key="required",
+    moment=("active_leases", "effects_until"),
 )
 def set_admission(call: Call) -> Answer:
     """Change the admission; answers when nothing admitted before can commit any more."""
@@ -32,9 +36,13 @@ def set_admission(call: Call) -> Answer:
             key=call.key,
             **call.body,
         )
-        return Answer(DONE, answers.admission(changed))
+        moment = answers.moment_of_admission(changed)
+        return Answer(DONE, answers.admission(changed), moment=moment)
 
-    return call.once(move, at_gate=True)
+    def renew(_: Mapping[str, Any]) -> Mapping[str, Any]:
+        return answers.moment_of_admission(admission.under_way(agent=call.identity["agent"]))
+
+    return call.once(move, at_gate=True, renew=renew)
 
 
 @operation(

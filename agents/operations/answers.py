@@ -7,7 +7,7 @@ from typing import Annotated, NotRequired, Protocol, TypedDict
 
 from agents.models import RISK_TIERS, Agent, Session
 from agents.queries import AgentPresence, AgentStatus, heartbeat_interval_seconds
-from agents.transitions.admission import Admission
+from agents.transitions.admission import Admission, UnderWay
 from agents.transitions.presence import Standing
 from agents.workload import JobTypeOut
 from governance.core.clock import instant
@@ -127,14 +127,20 @@ def standing(found: Standing) -> StandingOut:
     }
 
 
-def admission(changed: Admission) -> AdmissionOut:
-    """Return how the admission stands after a change."""
+def admission(changed: Admission) -> AnyObject:
+    """Return the facts of a change of the admission."""
     return {
         "state": changed.state,
         "generation": changed.generation,
         "barrier_id": changed.barrier_id,
-        "active_leases": changed.active_leases,
-        "effects_until": instant(changed.effects_until),
+    }
+
+
+def moment_of_admission(under_way: Admission | UnderWay) -> AnyObject:
+    """Return what of that answer is true only as it is given."""
+    return {
+        "active_leases": under_way.active_leases,
+        "effects_until": instant(under_way.effects_until),
     }
 
 

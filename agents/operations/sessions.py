@@ -18,6 +18,7 @@ from governance.operations.operation import DONE, Call, operation
     answers=SessionStateOut,
     outcomes=("current", "pending"),
     key="required",
+    moment=(),
 )
 def activate(call: Call) -> Answer:
     """Activate a session; it is `pending` while an operator has not approved the cell."""

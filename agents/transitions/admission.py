@@ -11,11 +11,19 @@ from agents import barrier, workload
 from agents.models import AdmissionChange, Agent
 from agents.principals import Principal
 from governance.core import audit, clock
-from governance.core.errors import BarrierConflict, GenerationMismatch, PermissionDenied
+from governance.core.errors import BarrierConflict, GenerationMismatch, NotFound, PermissionDenied
 from governance.core.idempotency import Key
 from governance.core.reasons import required
 
 SWEEPER = "system:sweeper"
+
+
+@dataclass(frozen=True)
+class UnderWay:
+    """What an agent has under way at an instant; the members are those of `Admission`."""
+
+    active_leases: int
+    effects_until: datetime | None
 
 
 @dataclass(frozen=True)
@@ -147,10 +155,25 @@ def _change(row: Agent, state: str, barrier_id: str, actor: str, reason: str) ->
 
 def _standing(agent_id: int, state: str, generation: int, barrier_id: str) -> Admission:
     """Return the answer, with what the agent has under way now. Read behind its lock."""
-    return Admission(
-        state,
-        generation,
-        barrier_id,
+    now = _under_way(agent_id)
+    return Admission(state, generation, barrier_id, now.active_leases, now.effects_until)
+
+
+def under_way(*, agent: str) -> UnderWay:
+    """Return what the agent has under way now, for whoever repeats a change that was made.
+
+    No lock: what began before the change has ended or is in sight, as it had when that committed.
+
+    :raises NotFound: there is no such agent.
+    """
+    row = Agent.objects.filter(name=agent).first()
+    if row is None:
+        raise NotFound("There is no such agent.")
+    return _under_way(row.pk)
+
+
+def _under_way(agent_id: int) -> UnderWay:
+    return UnderWay(
         active_leases=workload.active_leases(agent_id),
         effects_until=workload.effects_until(agent_id),
     )

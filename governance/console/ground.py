@@ -124,7 +124,10 @@ class IdempotencyRecordAdmin(PlainPage):
     export_columns = (
         "principal", "operation", "key", "outcome", "status", "created_at", "expires_at",
     )  # fmt: skip
-    page_fields = ("principal", "operation", "key", "answered", "created_at", "expires_at", "kept")
+    page_fields = (
+        "principal", "operation", "operation_id", "key", "answered", "created_at", "expires_at",
+        "kept",
+    )  # fmt: skip
     search_help_text = "A principal (agent:…, submitter:…), or the beginning of a key"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[IdempotencyRecord]:

@@ -119,9 +119,14 @@ class DomainError(Exception):
         super().__init__(self.detail)
 
     @property
+    def final(self) -> bool:
+        """Tell whether the same request will be refused so for ever."""
+        return self.retry in STORED_RULES
+
+    @property
     def stored(self) -> bool:
         """Tell whether an idempotency record keeps this refusal as the answer for its key."""
-        return self.retry in STORED_RULES and self.uses_key
+        return self.final and self.uses_key
 
     def as_problem(self, *, instance: str = "") -> Problem:
         """Return the RFC 9457 body. `instance` is the request's URN."""
@@ -187,7 +192,7 @@ class IdempotencyKeyRequired(InvalidArgument):
 
 
 class IdempotencyKeyInvalid(InvalidArgument):
-    """The Idempotency-Key must be a UUID of version 7."""
+    """The Idempotency-Key must be a UUID; of version 7, with a time that can be right."""
 
     reason = "IDEMPOTENCY_KEY_INVALID"
 

@@ -60,15 +60,18 @@ class IdempotencyRecord(models.Model):
 
     `outcome` is a word of the operation, for which HTTP and others each have a status of their
     own; `status` is that of a refusal.  Records of the first release have a status and headers
-    in place of the outcome.
+    in place of the outcome, and a digest of version 1.
+    `operation_id` is what the caller named the operation, empty for its own name.
     `body` is dropped after the retention of full answers (a tombstone stays), so that a late
     repetition is still refused and never executed again.
     """
 
     principal = models.CharField(max_length=160)
     operation = models.CharField(max_length=80)
+    operation_id = models.CharField(max_length=120, blank=True, db_default="")
     key = models.UUIDField()
     digest = models.BinaryField()
+    digest_version = models.SmallIntegerField(db_default=1)
     outcome = models.CharField(max_length=40, blank=True, db_default="")
     status = models.PositiveSmallIntegerField(null=True)
     headers = models.JSONField(default=dict)
@@ -79,7 +82,8 @@ class IdempotencyRecord(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["principal", "operation", "key"], name="idempotency_key_once"
+                fields=["principal", "operation", "operation_id", "key"],
+                name="idempotency_scope_once",
             ),
             models.CheckConstraint(
                 condition=models.Q(status__gte=200, status__lt=500),
@@ -87,7 +91,7 @@ class IdempotencyRecord(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["created_at"], name="idempotency_age_idx"),
+            models.Index(fields=["expires_at"], name="idempotency_expiry_idx"),
             # Retention drops the bodies first: only those that still have one.
             models.Index(
                 fields=["created_at"],

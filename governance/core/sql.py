@@ -98,17 +98,16 @@ def pipeline(*statements: Statement) -> list[list[Row]]:
     return rows
 
 
-def commit_with(*statements: Statement) -> None:
-    """Run statements that answer no rows, and commit with them in the same round trip.
+def commit_with(*statements: Statement) -> list[list[Row]]:
+    """Run statements and commit with them in the same round trip; return the rows of each.
 
     The last act of a `transaction_of_one_move`: what Django commits at its end is nothing then.
     Where that is a part of a larger transaction, as in a test, only the statements are run.
     """
     if len(connection.atomic_blocks) > 1:
-        pipeline(*statements)
-        return
+        return pipeline(*statements)
     connection.validate_no_broken_transaction()
-    pipeline(*statements, Statement("COMMIT"))
+    return pipeline(*statements, Statement("COMMIT"))[:-1]
 
 
 def sqlstate(error: BaseException) -> str:

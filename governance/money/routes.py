@@ -151,13 +151,18 @@ class RouteRequest:
 
 @dataclass(frozen=True)
 class Routed:
-    """A decision and what it reserved. `replayed`: it had been made before."""
+    """A decision and what it reserved. `replayed`: it had been made before.
+
+    `begin_within_seconds` is how long the call may take to begin, where who asks says so; it is of
+    the moment, and no part of the decision.
+    """
 
     decision: RouteDecision
     reservation: Reservation | None
     provider: str
     model: str
     replayed: bool = False
+    begin_within_seconds: int | None = None
 
     @property
     def refusal(self) -> DomainError | None:

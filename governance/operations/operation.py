@@ -56,6 +56,7 @@ class Context:
     :param if_match: the revision that the caller expects, or `NO_REVISION`.
     :param request_id: what events and refusals name the request by, where the face has not said
         so already.
+    :param operation_id: what the caller names the operation, beside the key; default its name.
     """
 
     principal: Principal | None
@@ -64,6 +65,7 @@ class Context:
     key: str | None = None
     if_match: int | None = None
     request_id: str = ""
+    operation_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ class Operation:
     :param outcomes: the words of its answers; a face may have a status for each.
     :param identity: the names of what it is about, each `str`, `int` or `UUID`.
     :param key: whether an idempotency key is "required", "honoured", or "" for reads.
+    :param moment: the members of its answer that are time or authority; none of them is kept under
+        a key, and a stored answer is given with new ones. What takes a key says which, or `()`.
     :param sessions: whether the caller may name its session and epoch.
     :param if_match: whether the caller may name the revision that it expects.
     :param batch_max: items of a batch, which is an object with the one member `batch_name`, or
@@ -106,6 +110,7 @@ class Operation:
     outcomes: tuple[str, ...] = (DONE,)
     identity: Mapping[str, type] = field(default_factory=dict)
     key: str = ""
+    moment: tuple[str, ...] | None = None
     sessions: bool = False
     if_match: bool = False
     batch_max: int = 0
@@ -114,6 +119,10 @@ class Operation:
     query: Mapping[str, str] = field(default_factory=dict)
     filters: type[FilterSet] | None = None
     paged: bool = False
+
+    def __post_init__(self) -> None:
+        declared = self.moment is not None
+        assert bool(self.key) == declared, f"{self.name}: what of it is true but for a moment?"
 
     @property
     def known_query(self) -> frozenset[str]:
@@ -168,18 +177,26 @@ class Call:
         *,
         at_gate: bool | None = None,
         renew: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+        render: idempotency.Render | None = None,
     ) -> Answer:
         """Run the one move of this call under its idempotency key, and return its answer.
 
         :param at_gate: as `idempotency.once`; operations with sessions pass an agent's gate.
         :param renew: returns the `moment` of a stored answer, of which it is given the members:
             what it lets the caller do, and for how long, is judged again at every replay.
+        :param render: as `idempotency.once`.
         """
         gate = self.operation.sessions if at_gate is None else at_gate
-        answer = idempotency.once(run, key=self.key, at_gate=gate)
+        answer = idempotency.once(run, key=self.key, at_gate=gate, render=render)
         if renew is None or not answer.replayed or answer.refuses:
             return answer
-        return replace(answer, moment=renew(answer.members))
+        stored = answer.members
+        facts = {name: value for name, value in stored.items() if name not in self._moment}
+        return replace(answer, body=facts, moment=renew(stored))
+
+    @property
+    def _moment(self) -> tuple[str, ...]:
+        return self.operation.moment or ()
 
     def filtered(self, queryset: Any) -> Any:
         """Return the queryset under the operation's filters.

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import structlog
 
 from governance.core import audit, idempotency
-from governance.core.digests import canonical
 from governance.core.errors import (
     FieldFault,
     IdempotencyKeyRequired,
@@ -25,7 +25,7 @@ from governance.core.errors import (
 from governance.core.idempotency import REFUSED, Answer, Key
 from governance.operations.failures import FAILURES, refusal_of
 from governance.operations.operation import Call, Context, Operation, Principal, Request
-from governance.operations.shapes import Shape, shaped
+from governance.operations.shapes import Shape, defaults_of, shaped
 
 #: Members of a request by which its log line is found; none of them is secret.
 LOGGED_MEMBERS = ("task_id", "attempt", "worker_id")
@@ -41,7 +41,7 @@ def perform(operation: Operation, context: Context, request: Request) -> Answer:
     context = _terms(operation, context)
     identity = _identity(operation, request.identity)
     body, beside = _body(operation, request.body)
-    key = _key(operation, context, request, identity)
+    key = _key(operation, context, request, identity, (body, beside))
     call = Call(operation, context, body, identity, request.query, key, beside)
     token = audit.current_request_id.set(context.request_id or audit.current_request_id.get())
     try:
@@ -55,7 +55,21 @@ def perform(operation: Operation, context: Context, request: Request) -> Answer:
     known = answer.replayed or answer.outcome in (*operation.outcomes, REFUSED)
     assert known, f"{operation.name} has no outcome {answer.outcome}"
     assert key is None or key.used, f"{operation.name} passes its key over: see `Call.once`"
+    assert key is None or _keeps_facts(operation, answer), (
+        f"{operation.name} keeps time or authority, or gives some that it does not declare"
+    )
     return answer
+
+
+def _keeps_facts(operation: Operation, answer: Answer) -> bool:
+    """Return whether what is kept of an answer has none of the operation's `moment` in it."""
+    named = set(operation.moment or ())
+    if not named.issuperset(answer.moment):
+        return False
+    if answer.replayed or answer.outcome == REFUSED or not answer.recorded:
+        return True
+    kept = answer.body if answer.kept_as is None else answer.kept_as
+    return isinstance(kept, Mapping) and kept.keys().isdisjoint(named)
 
 
 def admit(operation: Operation, principal: Principal | None, query: Mapping[str, str]) -> None:
@@ -89,6 +103,7 @@ def _terms(operation: Operation, context: Context) -> Context:
         session_id=context.session_id if named else None,
         epoch=context.epoch if named else None,
         key=context.key if operation.key else None,
+        operation_id=context.operation_id if operation.key else None,
         if_match=context.if_match if operation.if_match else None,
     )
 
@@ -153,22 +168,65 @@ def _item(shape: type[Shape], data: Any) -> dict[str, Any] | InvalidArgument:
 
 
 def _key(
-    operation: Operation, context: Context, request: Request, identity: Mapping[str, Any]
+    operation: Operation,
+    context: Context,
+    request: Request,
+    identity: Mapping[str, Any],
+    shaped_body: tuple[Any, Mapping[str, Any]],
 ) -> Key | None:
     """Return the identity of the request under its key.
 
     :raises IdempotencyKeyRequired: it has none, and needs one.
     :raises IdempotencyKeyInvalid, IdempotencyKeyExpired: as `idempotency.read_key`.
+    :raises InvalidArgument: as `idempotency.read_operation_id`.
     """
     if context.key is None:
         if operation.key == "required":
             raise IdempotencyKeyRequired()
         return None
     key = idempotency.read_key(context.key, now_ms=time.time_ns() // 1_000_000)
-    digest = idempotency.request_digest(
-        operation=operation.name,
-        identity=identity,
-        canonical=canonical({} if request.body is None else request.body),
-    )
+    named = idempotency.read_operation_id(context.operation_id, operation=operation.name)
+    digest = partial(idempotency.request_digest, operation=operation.name, identity=identity)
     assert context.principal is not None
-    return Key(context.principal.text, operation.name, key, digest)
+    return Key(
+        context.principal.text,
+        operation.name,
+        key,
+        digest(request=_comparable(operation, request.body, *shaped_body)),
+        operation_id=named,
+        digest_v1=lambda: digest(request={} if request.body is None else request.body, version=1),
+    )
+
+
+def _comparable(operation: Operation, sent: Any, body: Any, beside: Mapping[str, Any]) -> Any:
+    """Return what must be equal in a repetition: the validated request; of a batch, of each item.
+
+    A malformed item of a batch is compared as it was sent.
+    """
+    if operation.reads is None or not operation.batch_max:
+        return _stated(operation.reads, body)
+    raw, _ = _items(operation, sent)
+    items = [
+        {"malformed": given}
+        if isinstance(item, InvalidArgument)
+        else _stated(operation.reads, item)
+        for given, item in zip(raw, body, strict=True)
+    ]
+    return {"items": items, "beside": _stated(operation.beside, beside)}
+
+
+def _stated(shape: type[Shape] | None, members: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members that say something: neither null nor what they are without being said.
+
+    A member that a later release adds so changes no digest of a request that does not have it.
+    """
+    silent = defaults_of(shape) if shape is not None else {}
+    return {
+        name: value
+        for name, value in members.items()
+        if value is not None and not (name in silent and _same(silent[name], value))
+    }
+
+
+def _same(default: Any, value: Any) -> bool:
+    return type(default) is type(value) and bool(default == value)

@@ -212,6 +212,13 @@ def shaped(shape: type[Shape], data: Any) -> dict[str, Any]:
 
 
 @cache
+def defaults_of(shape: type[Shape]) -> Mapping[str, Any]:
+    """Return the values that members have that are left out, of those that have one."""
+    fields = shape().fields.items()
+    return {n: f.get_default() for n, f in fields if f.default is not serializers.empty}
+
+
+@cache
 def _reader(shape: type[Shape]) -> Shape:
     # Validation keeps nothing in the serializer; each new one would copy all of its fields.
     return shape()

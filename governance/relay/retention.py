@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from django.db import connection, transaction
 
 from governance.core import outbox
-from governance.core.idempotency import CLOCK_SKEW_DAYS, FULL_ANSWER_DAYS, TOMBSTONE_DAYS
+from governance.core.idempotency import CLOCK_SKEW_DAYS, FULL_ANSWER_DAYS
 
-#: Longer than any key is honoured; after that only the receipt of a fact is kept.
+#: As long as any key is remembered; after that only the receipt of a fact is kept.
 PUBLISHED_FACT_DAYS = 90
 ROWS_PER_BATCH = 1_000
 
@@ -26,12 +26,13 @@ WITH old AS MATERIALIZED (
 UPDATE governance_idempotencyrecord r SET body = NULL, headers = '{}' FROM old WHERE r.id = old.id
 """
 
-# Locks: the rows it deletes. Index: idempotency_age_idx; every record is kept equally long.
+# Locks: the rows it deletes. Index: idempotency_expiry_idx; how long a record is kept depends on
+# its key, and stands in it.
 DROP_TOMBSTONES = """
 WITH old AS MATERIALIZED (
     SELECT id FROM governance_idempotencyrecord
-     WHERE created_at < clock_timestamp() - make_interval(days => %s)
-     ORDER BY created_at LIMIT %s FOR UPDATE SKIP LOCKED)
+     WHERE expires_at < clock_timestamp() - make_interval(days => %s)
+     ORDER BY expires_at LIMIT %s FOR UPDATE SKIP LOCKED)
 DELETE FROM governance_idempotencyrecord r USING old WHERE r.id = old.id
 """
 
@@ -79,13 +80,8 @@ def prune(*, limit: int = ROWS_PER_BATCH, rounds_max: int | None = None) -> Prun
     """
     return Pruned(
         bodies=_until_done(DROP_BODIES, FULL_ANSWER_DAYS, limit, rounds_max),
-        tombstones=_until_done(
-            # A client's clock may run ahead: its key must not outlive the record of it.
-            DROP_TOMBSTONES,
-            TOMBSTONE_DAYS + CLOCK_SKEW_DAYS,
-            limit,
-            rounds_max,
-        ),
+        # A client's clock may run ahead: its key must not outlive the record of it.
+        tombstones=_until_done(DROP_TOMBSTONES, CLOCK_SKEW_DAYS, limit, rounds_max),
         facts=_prune_facts(limit, rounds_max),
     )
 

@@ -11,6 +11,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
 from rest_framework import serializers
 
 from governance.core.errors import Problem
+from governance.core.idempotency import OPERATION_ID_CHARS_MAX
 from governance.operations.operation import Operation
 from governance.operations.shapes import Shape, TextOrFlag
 from governance.web.answer_schemas import object_schema, schema_of
@@ -87,10 +88,18 @@ class OperationSchema(AutoSchema):
             for name, (text, schema) in headers.items()
         ]
         if operation.key:
-            text = "UUIDv7 that names this request; the same again gives the same answer."
+            text = (
+                "A UUID that names this request (best of version 7); the same again gives the same"
+                " answer."
+            )
             key = _parameter("Idempotency-Key", OpenApiParameter.HEADER, text, _UUID)
             key.required = operation.key == "required"
             parameters.append(key)
+            text = (
+                f"Up to {OPERATION_ID_CHARS_MAX} printable characters that name the operation, as a"
+                " part of what the key is unique in; by default the operation's own name."
+            )
+            parameters.append(_parameter("Operation-Id", OpenApiParameter.HEADER, text, None))
         return parameters + _query_parameters(operation)
 
     def get_request_serializer(self) -> Any:

@@ -81,6 +81,7 @@ def context_of(request: HttpRequest, operation: Operation, principal: Principal 
         session_id=_uuid(headers, "Fencepost-Session") if operation.sessions else None,
         epoch=_uuid(headers, "Fencepost-Epoch") if operation.sessions else None,
         key=_unquoted(headers.get("Idempotency-Key")) if operation.key else None,
+        operation_id=_stripped(headers.get("Operation-Id")) if operation.key else None,
         if_match=_revision(headers.get("If-Match")) if operation.if_match else None,
     )
 
@@ -93,6 +94,10 @@ def _uuid(headers: Any, name: str) -> UUID | None:
         return UUID(text.strip())
     except ValueError:
         raise InvalidArgument(f"The header {name} is not a UUID.") from None
+
+
+def _stripped(text: str | None) -> str | None:
+    return None if text is None else text.strip()
 
 
 def _unquoted(key: str | None) -> str | None:

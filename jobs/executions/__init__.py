@@ -9,7 +9,7 @@ from jobs.executions.binding import Binding
 from jobs.executions.permits import IssuedPermit, issued_before, permit
 from jobs.executions.reconciliations import reconcile
 from jobs.executions.results import RESULTS, ResultOutcome, result
-from jobs.executions.routes import resolve_reservation, route
+from jobs.executions.routes import RouteStanding, resolve_reservation, route, routed_before
 from jobs.executions.starts import StartOutcome, start
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Binding",
     "IssuedPermit",
     "ResultOutcome",
+    "RouteStanding",
     "StartOutcome",
     "issued_before",
     "permit",
@@ -24,5 +25,6 @@ __all__ = [
     "resolve_reservation",
     "result",
     "route",
+    "routed_before",
     "start",
 ]

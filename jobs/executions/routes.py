@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import transaction
 
 from agents.entry import Entry
-from governance.core.errors import NotFound
+from governance.core.errors import DomainError, ExecutionPaused, NotFound
 from governance.money import ledger
 from governance.money.ledger import End, Resolved, Routed, RouteRequest
 from governance.money.models import Reservation
@@ -24,7 +26,21 @@ from jobs.executions.binding import (
 )
 from jobs.models import Execution
 from jobs.transitions.preconditions import check_token, need_active
-from jobs.transitions.work import LockedJob
+from jobs.transitions.work import LockedJob, Work
+
+#: How long a call may take to begin once it has its route, where nothing ends it sooner.
+BEGIN_WITHIN_SECONDS_MAX = 60
+
+
+@dataclass(frozen=True)
+class RouteStanding:
+    """How a decision of before stands: what it reserved, and how long its call may take to begin.
+
+    `begin_within_seconds` is as in `Routed`, and 0 where the attempt may no longer act.
+    """
+
+    reservation: Reservation | None
+    begin_within_seconds: int | None
 
 
 @transaction.atomic
@@ -42,15 +58,22 @@ def route(
     The same `route_request_id` again gives the same decision. Call N needs call N-1 to have ended.
     A refusal is a decision too, and is recorded: `refusal` of what is returned is to be answered.
 
+    Where the attempt's execution has been started, a route is the start of its call, and says how
+    long that may take to begin. Source: contract section 9.
+
     :raises BindingMismatch: an id is not the one that the server computes.
     :raises LeaseExpired, StaleFencingToken, InvalidTransition, EffectsClosed: the attempt may
         not act.
+    :raises ExecutionPaused: its execution has been started, and the job is paused since.
     """
     work, locked = lock_bound(entry, binding)
     need_acting(work, locked, binding)
     attempt = locked.last_attempt
     assert attempt is not None
     execution = lock_execution(locked, binding)
+    started = execution is not None and execution.state == Execution.State.UNKNOWN
+    if started and locked.job.paused:
+        raise ExecutionPaused()
     routed = ledger.reserve(
         request=RouteRequest(
             route_request_id=route_request_id,
@@ -67,13 +90,47 @@ def route(
             max_output_tokens=max_output_tokens,
             requirements=tuple(requirements),
         ),
-        started=execution is not None and execution.state == Execution.State.UNKNOWN,
+        started=started,
     )
     if not routed.replayed:
         mark_governed(work, locked)
         note_money(work, locked, routed, actor=work.worker.actor)
         work.save()
-    return routed
+    return replace(routed, begin_within_seconds=_begin_within(work, locked, execution))
+
+
+@transaction.atomic
+def routed_before(*, entry: Entry, binding: Binding, decision_id: UUID) -> RouteStanding:
+    """Return how a decision of the attempt stands now.
+
+    :raises NotFound, WrongOwner: it is no job of the caller's agent.
+    """
+    work, locked = lock_bound(entry, binding)
+    execution = lock_execution(locked, binding)
+    reservation = Reservation.objects.filter(
+        decision_id=decision_id, external_request_id=binding.external_request_id
+    ).first()
+    within = _begin_within(work, locked, execution)
+    try:
+        need_acting(work, locked, binding)
+    except DomainError:
+        within = None if within is None else 0
+    return RouteStanding(reservation, within)
+
+
+def _begin_within(work: Work, locked: LockedJob, execution: Execution | None) -> int | None:
+    """Return how many seconds a call may take to begin; None where no execution was started.
+
+    What the lease and the attempt have left, bounded; 0 where nothing more may begin.
+    """
+    if execution is None or execution.state == Execution.State.REFUSED:
+        return None
+    lease, attempt = locked.lease, locked.last_attempt
+    if execution.state != Execution.State.UNKNOWN or locked.job.paused or not (lease and attempt):
+        return 0
+    ends = [end for end in (lease.expires_at, attempt.deadline_at) if end is not None]
+    left = int((min(ends) - work.now) / timedelta(seconds=1))
+    return max(0, min(left, BEGIN_WITHIN_SECONDS_MAX))
 
 
 @transaction.atomic

@@ -45,16 +45,21 @@ def answer_each(
 
     Each result has the `status` that HTTP would have answered its item with by itself.
 
+    It is kept under the request's key unless one of the results is a refusal that repeating can
+    help: what was done is answered by its own identity when the batch is sent again.
+
     :param made: the outcomes that say that something new is there: 201.
     """
     good = [item for item in items if not isinstance(item, DomainError)]
     outcomes: Iterator[T | DomainError] = iter(move(good))
     results: list[Mapping[str, Any]] = []
+    final = True
     for item in items:
         outcome = item if isinstance(item, DomainError) else next(outcomes)
         if isinstance(outcome, DomainError):
             results.append(outcome.as_problem(instance=audit.request_urn()))
+            final = final and outcome.final
         else:
             status = {"status": 201 if outcome.outcome in made else 200}
             results.append(status | dict(render(outcome)))
-    return Answer(DONE, {"results": results})
+    return Answer(DONE, {"results": results}, recorded=final)

@@ -78,6 +78,12 @@ class LeaseOut(TypedDict):
     expires_at: InstantText
 
 
+HeldLeaseOut = Annotated[
+    LeaseOut | None,
+    explained("null in a repeated answer where the caller does not hold it (any more)"),
+]
+
+
 class ReworkOut(TypedDict):
     """What a reviewer wants changed."""
 
@@ -121,7 +127,7 @@ class ClaimedJobOut(JobOut):
 
     fencing_token: NotRequired[int]
     runtime: NotRequired[str]
-    lease: NotRequired[LeaseOut]
+    lease: NotRequired[HeldLeaseOut]
     envelope: NotRequired[Annotated[AnyObject, explained("DSSE envelope")]]
     attempt_deadline_at: NotRequired[InstantText | None]
     previous_progress: NotRequired[Any]
@@ -142,7 +148,7 @@ class ClaimAnswerOut(TypedDict):
     outcome: Annotated[str, one_of(("claimed", "already_running", "already_completed"))]
     job: ClaimedJobOut
     fencing_token: NotRequired[int]
-    lease: NotRequired[LeaseOut]
+    lease: NotRequired[HeldLeaseOut]
     attempt: NotRequired[int]
     runtime: NotRequired[str]
     envelope: NotRequired[AnyObject]
@@ -274,6 +280,9 @@ def claimed(outcome: ClaimOutcome) -> ClaimAnswerOut:
     What it grants stands in the job as well, which so is all that its worker needs.
     """
     found: ClaimedJobOut = {**job(outcome.record)}
+    if outcome.grant is None and outcome.attempt is not None:
+        gone: ClaimedJobOut = {**found, "lease": None}
+        return {"outcome": outcome.outcome, "job": gone, "attempt": outcome.attempt, "lease": None}
     if outcome.grant is None:
         return {"outcome": outcome.outcome, "job": found}
     granted = _granted(outcome.record, outcome.grant)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 from governance.core.clock import instant
-from governance.core.wire import InstantText, UuidText
+from governance.core.wire import AnyObject, InstantText, UuidText, explained
 from jobs.models import Upload
+from jobs.objects import Grant
 from jobs.transitions.facts import Receipt
 from jobs.transitions.uploads import UploadGrant, UploadOutcome
 
@@ -16,7 +17,10 @@ class UploadOut(TypedDict):
 
     upload_id: UuidText
     method: str
-    url: str
+    url: Annotated[
+        str | None,
+        explained("null in a repeated answer whose grant has run out, or whose attempt has ended"),
+    ]
     headers: dict[str, str]
     object_key: str
     expires_at: InstantText
@@ -42,18 +46,21 @@ class ReceiptOut(TypedDict):
     result_code: str
 
 
-def upload_grant(granted: UploadGrant) -> UploadOut:
-    """Return the grant to put one object."""
+def upload_grant(granted: UploadGrant) -> AnyObject:
+    """Return the facts of a grant to put one object."""
     grant = granted.grant
     return {
         "upload_id": str(granted.upload.upload_id),
         "method": grant.method,
-        "url": grant.url,
-        "headers": grant.headers,
         "object_key": grant.object_key,
         "expires_at": instant(granted.upload.expires_at),
         "max_bytes": grant.max_bytes,
     }
+
+
+def moment_of_grant(grant: Grant | None) -> AnyObject:
+    """Return what of a grant's answer lets its holder act, or that nothing does."""
+    return {"url": grant.url if grant else None, "headers": grant.headers if grant else {}}
 
 
 def uploaded(outcome: UploadOutcome) -> UploadDoneOut:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agents.operations.callers import entry_of, named_entry
 from governance.core.errors import DomainError
-from governance.core.idempotency import Answer
+from governance.core.idempotency import Answer, Answered
 from governance.operations.operation import DONE, Call, operation
 from jobs import metrics, transitions, wakeups
 from jobs.operations import answers, shapes
 from jobs.operations.answering import answer_each, answer_of
-from jobs.transitions import ClaimOutcome
+from jobs.transitions import ClaimOutcome, repeated_claims
 from jobs.transitions.leases import HEARTBEATS_MAX, Beat
 
 
@@ -20,6 +22,7 @@ from jobs.transitions.leases import HEARTBEATS_MAX, Beat
     answers=answers.ClaimAnswerOut,
     outcomes=("claimed", "already_running", "already_completed"),
     key="honoured",
+    moment=("job", "fencing_token", "lease", "envelope"),
     sessions=True,
     if_match=True,
 )
@@ -35,11 +38,17 @@ def claim_job(call: Call) -> Answer:
             lease_seconds=body.get("lease_seconds"),
             runtime=body.get("runtime"),
         )
-        if isinstance(outcome, ClaimOutcome):
-            _count([outcome])
-        return answer_of(outcome, answers.claimed)
+        if isinstance(outcome, DomainError):
+            return answer_of(outcome, answers.claimed)
+        _count([outcome])
+        kept_as = repeated_claims.as_kept([outcome])
+        return replace(answer_of(outcome, answers.claimed), kept_as=kept_as)
 
-    return call.once(move)
+    def render(found: Answered) -> Answer:
+        [outcome] = _again(found)
+        return replace(found.answer, body=answers.claimed(outcome))
+
+    return call.once(move, render=render)
 
 
 @operation(
@@ -47,6 +56,7 @@ def claim_job(call: Call) -> Answer:
     reads=shapes.ClaimsIn,
     answers=answers.ClaimsOut,
     key="required",
+    moment=("results", "retry_after_seconds"),
     sessions=True,
 )
 def claim_jobs(call: Call) -> Answer:
@@ -67,10 +77,14 @@ def claim_jobs(call: Call) -> Answer:
             lease_seconds=body.get("lease_seconds"),
         )
         _count(outcomes)
-        return Answer(DONE, answers.claims(outcomes), recorded=bool(outcomes))
+        kept_as = repeated_claims.as_kept(outcomes)
+        return Answer(DONE, answers.claims(outcomes), recorded=bool(outcomes), kept_as=kept_as)
+
+    def render(found: Answered) -> Answer:
+        return replace(found.answer, body=answers.claims(_again(found)))
 
     def look() -> Answer | None:
-        answer = call.once(move)
+        answer = call.once(move, render=render)
         return answer if answer.recorded else None
 
     worker = str(entry.session_id or entry.worker_id)
@@ -79,8 +93,9 @@ def claim_jobs(call: Call) -> Answer:
             look, agent_id=entry.principal.id, worker=worker, seconds=body["wait_seconds"]
         )
     except wakeups.Crowded as crowded:
-        return Answer(DONE, answers.claims([], retry_after_seconds=crowded.after_seconds))
-    return found or Answer(DONE, answers.claims([]))
+        nothing = answers.claims([], retry_after_seconds=crowded.after_seconds)
+        return Answer(DONE, nothing, recorded=False)
+    return found or Answer(DONE, answers.claims([]), recorded=False)
 
 
 @operation(
@@ -104,6 +119,12 @@ def heartbeat_leases(call: Call) -> Answer:
         return outcomes
 
     return answer_each(call.body, move, answers.beat)
+
+
+def _again(found: Answered) -> list[ClaimOutcome]:
+    """Return what a claim that has its record is answered with now."""
+    names = repeated_claims.names_in(found.answer.members)
+    return repeated_claims.read_and_commit(names, session_pk=found.session_pk)
 
 
 def _count(outcomes: list[ClaimOutcome]) -> None:

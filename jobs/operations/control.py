@@ -18,6 +18,7 @@ from jobs.verbs import CONTROLS
     answers=answers.ControlAnswerOut,
     outcomes=("applied",),
     key="required",
+    moment=(),
     if_match=True,
 )
 def control_job(call: Call) -> Answer:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import Annotated, Any, NotRequired, TypedDict
 
 from governance.core.clock import instant
-from governance.core.wire import AnyObject, InstantText, UuidText
+from governance.core.wire import AnyObject, InstantText, UuidText, explained
 from governance.money.ledger import Resolved, Routed
 from governance.money.models import Reservation
 from governance.money.pricing import text_of
-from jobs.executions import IssuedPermit, ResultOutcome, StartOutcome
+from jobs.executions import IssuedPermit, ResultOutcome, RouteStanding, StartOutcome
 from jobs.models import Execution, Permit
 from jobs.operations.answers import seconds_until
 from jobs.queries import ExecutionRecord
@@ -36,6 +36,13 @@ class RouteOut(TypedDict):
     position: int | None
     policy_id: int | None
     reservation: ReservationOut | None
+    begin_within_seconds: Annotated[
+        int | None,
+        explained(
+            "where the attempt's execution has been started: how long the call may take to begin,"
+            " reckoned from the start of the request"
+        ),
+    ]
 
 
 class ResolveOut(TypedDict):
@@ -111,9 +118,9 @@ class ResultOut(TypedDict):
     execution: ExecutionOut
 
 
-def routed(route: Routed) -> RouteOut:
-    """Return a decision that was issued, and what it reserved; contract section 9."""
-    decision, reservation = route.decision, route.reservation
+def routed(route: Routed) -> AnyObject:
+    """Return the facts of a decision that was issued; contract section 9."""
+    decision = route.decision
     return {
         "decision": decision.decision,
         "decision_id": str(decision.decision_id),
@@ -123,7 +130,15 @@ def routed(route: Routed) -> RouteOut:
         "price_version": decision.price_version or None,
         "position": decision.position,
         "policy_id": decision.policy_id,
-        "reservation": _reservation(reservation) if reservation else None,
+    }
+
+
+def moment_of_route(standing: Routed | RouteStanding) -> AnyObject:
+    """Return what of a route's answer is true only as it is given: money held, and time left."""
+    held = standing.reservation
+    return {
+        "reservation": _reservation(held) if held else None,
+        "begin_within_seconds": standing.begin_within_seconds,
     }
 
 

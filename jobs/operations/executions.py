@@ -25,6 +25,7 @@ BINDING = ("task_id", "attempt", "fencing_token", "external_request_id")
     reads=shapes.RouteIn,
     answers=answers.RouteOut,
     key="honoured",
+    moment=("reservation", "begin_within_seconds"),
     sessions=True,
 )
 def decide_route(call: Call) -> Answer:
@@ -36,9 +37,18 @@ def decide_route(call: Call) -> Answer:
         # A refusal is a decision that was recorded, so that its transaction commits.
         if routed.refusal is not None:
             return Answer.of_refusal(routed.refusal)
-        return Answer(DONE, answers.routed(routed))
+        return Answer(DONE, answers.routed(routed), moment=answers.moment_of_route(routed))
 
-    return call.once(move)
+    def renew(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+        # The decision is a fact; what it holds, and whether its call may begin, is as of now.
+        standing = executions.routed_before(
+            entry=replace(entry, key=None),
+            binding=binding,
+            decision_id=UUID(stored["decision_id"]),
+        )
+        return answers.moment_of_route(standing)
+
+    return call.once(move, renew=renew)
 
 
 @operation(
@@ -48,6 +58,7 @@ def decide_route(call: Call) -> Answer:
     answers=answers.ResolveOut,
     outcomes=("recorded", "already_recorded"),
     key="honoured",
+    moment=(),
     sessions=True,
 )
 def resolve_reservation(call: Call) -> Answer:
@@ -69,6 +80,7 @@ def resolve_reservation(call: Call) -> Answer:
     answers=answers.PermitOut,
     outcomes=("issued",),
     key="required",
+    moment=("state", "deadline_seconds"),
     sessions=True,
 )
 def issue_permit(call: Call) -> Answer:
@@ -93,6 +105,7 @@ def issue_permit(call: Call) -> Answer:
     answers=answers.StartOut,
     outcomes=("started", "already_started"),
     key="required",
+    moment=("may_begin", "repeated", "deadline_seconds"),
     sessions=True,
 )
 def start_execution(call: Call) -> Answer:
@@ -134,6 +147,7 @@ def get_execution(call: Call) -> Answer:
     answers=answers.ResultOut,
     outcomes=("recorded", "already_recorded", "kept"),
     key="honoured",
+    moment=(),
     sessions=True,
 )
 def report_result(call: Call) -> Answer:

@@ -51,6 +51,7 @@ class FactIn(Shape):
     reads=FactIn,
     answers=answers.ReceiptOut,
     key="required",
+    moment=(),
     sessions=True,
 )
 def record_fact(call: Call) -> Answer:

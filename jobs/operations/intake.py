@@ -23,6 +23,7 @@ MADE = frozenset({"queued", "held"})
     answers=answers.JobAnswerOut,
     outcomes=("queued", "held", "already_queued"),
     key="honoured",
+    moment=(),
 )
 def queue_job(call: Call) -> Answer:
     """Queue a task; the same envelope again answers its job."""
@@ -45,6 +46,7 @@ intake_task = replace(queue_job, name="intake_task")
     reads=shapes.EnvelopeIn,
     answers=answers.BatchOut,
     key="honoured",
+    moment=(),
     batch_max=INTAKE_LIMIT_MAX,
     batch_name="tasks",
 )

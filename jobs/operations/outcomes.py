@@ -33,6 +33,7 @@ RECORDED = ("recorded", "already_recorded")
     answers=answers.JobAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )
@@ -55,6 +56,7 @@ def complete_job(call: Call) -> Answer:
     reads=shapes.CompletionIn,
     answers=answers.BatchOut,
     key="honoured",
+    moment=(),
     sessions=True,
     batch_max=COMPLETIONS_MAX,
     batch_name="completions",
@@ -81,6 +83,7 @@ def complete_jobs(call: Call) -> Answer:
     answers=answers.JobAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )
@@ -96,6 +99,7 @@ def fail_job(call: Call) -> Answer:
     answers=answers.JobAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )
@@ -134,6 +138,7 @@ def defer_job(call: Call) -> Answer:
     answers=answers.ReflectionAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )
@@ -148,6 +153,7 @@ def reflect_on_job(call: Call) -> Answer:
     answers=answers.ReflectionAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )

@@ -45,6 +45,7 @@ def list_skills(call: Call) -> Answer:
     reads=shapes.ExtractSkillsIn,
     answers=answers.ExtractedOut,
     key="honoured",
+    moment=(),
     sessions=True,
 )
 def extract_skills(call: Call) -> Answer:
@@ -64,6 +65,7 @@ def extract_skills(call: Call) -> Answer:
     reads=shapes.SkillFeedbackIn,
     answers=answers.SkillAnswerOut,
     key="honoured",
+    moment=(),
     sessions=True,
 )
 def rate_skill(call: Call) -> Answer:

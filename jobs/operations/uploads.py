@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
 from agents.operations.callers import entry_of
@@ -54,6 +57,7 @@ class UploadDoneIn(AuthorityIn):
     answers=answers.UploadOut,
     outcomes=("granted",),
     key="required",
+    moment=("url", "headers"),
     sessions=True,
 )
 def grant_upload(call: Call) -> Answer:
@@ -64,9 +68,17 @@ def grant_upload(call: Call) -> Answer:
 
     def move() -> Answer:
         granted = uploads.grant_upload(entry=entry, announced=announced, **authority)
-        return Answer("granted", answers.upload_grant(granted))
+        moment = answers.moment_of_grant(granted.grant)
+        return Answer("granted", answers.upload_grant(granted), moment=moment)
 
-    return call.once(move)
+    def renew(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+        upload_id = UUID(stored["upload_id"])
+        again = uploads.granted_before(
+            entry=replace(entry, key=None), upload_id=upload_id, **authority
+        )
+        return answers.moment_of_grant(again)
+
+    return call.once(move, renew=renew)
 
 
 @operation(
@@ -76,6 +88,7 @@ def grant_upload(call: Call) -> Answer:
     answers=answers.UploadDoneOut,
     outcomes=("recorded", "already_recorded"),
     key="required",
+    moment=(),
     sessions=True,
 )
 def complete_upload(call: Call) -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -103,9 +104,13 @@ class LeaseGrant:
 
 @dataclass(frozen=True)
 class ClaimOutcome(Outcome):
-    """The outcome of a claim. `grant` is None where its worker gets none."""
+    """The outcome of a claim. `grant` is None where its worker gets none.
+
+    `attempt` is then the one that a repeated claim had made, whose lease the caller does not hold.
+    """
 
     grant: LeaseGrant | None = None
+    attempt: int | None = None
 
 
 @sql.move
@@ -222,7 +227,8 @@ def claim_next(
         also.append(sql.any_of(READ_TYPE_NAMES, task_types))
     caller, [rows, [clock], *known] = enter(entry, also=also, make_session=True)
     if task_types:
-        _check_types(task_types, {row["name"] for row in known[0]})
+        places = {f"/task_types/{place}": name for place, name in enumerate(task_types)}
+        need_types(places, known=known[0])
     _check_owner(caller, owner)
     check_admission(caller)
     work = Work(clock["now"], caller)
@@ -264,15 +270,18 @@ def _check_owner(caller: Caller, owner: str) -> None:
         raise WrongOwner("owner must be the agent of the credential.")
 
 
-def _check_types(task_types: list[str], known: set[str]) -> None:
-    """Refuse a claim of job types that do not exist, which would find nothing for ever.
+def need_types(places: Mapping[str, str], *, known: Sequence[sql.Row]) -> None:
+    """Refuse names of job types that do not exist, which would find nothing for ever.
 
+    :param places: each name by its place in the request, a JSON pointer.
+    :param known: what `READ_TYPE_NAMES` has found of the names.
     :raises InvalidArgument: with the place of each.
     """
+    there = {row["name"] for row in known}
     faults = [
-        FieldFault(f"/task_types/{place}", "This task type is not known.")
-        for place, name in enumerate(task_types)
-        if name not in known
+        FieldFault(place, "This task type is not known.")
+        for place, name in places.items()
+        if name not in there
     ]
     if faults:
         raise InvalidArgument("There is no such task type.", errors=faults)

@@ -15,6 +15,7 @@ from agents.models import Agent
 from governance.core import audit, sql
 from governance.core.errors import NotFound
 from jobs.models import Skill
+from jobs.transitions.claims import READ_TYPE_NAMES, need_types
 
 #: The newest reflections that one extraction looks through.
 REFLECTIONS_MAX = 20_000
@@ -78,8 +79,13 @@ def extract_skills(
     """Make a skill of each pattern that recurs in the caller's reflections; renew known ones.
 
     Running it again without new reflections changes nothing, and says so.
+
+    :raises InvalidArgument: there is no job type of that name.
     """
-    caller, _ = enter(entry)
+    also = [sql.any_of(READ_TYPE_NAMES, [task_type])] if task_type is not None else []
+    caller, known_types = enter(entry, also=also)
+    for rows in known_types:
+        need_types({"/task_type": task_type or ""}, known=rows)
     agent = _locked(caller)
     [found] = sql.pipeline(
         sql.Statement(

@@ -70,13 +70,19 @@ class Past:
 
 def read_pasts(task_ids: list[str]) -> dict[int, Past]:
     """Return what the ended attempts of locked jobs have left, by job; in one round trip."""
-    if not task_ids:
-        return {}
-    attempts, progress, reworks = sql.pipeline(
-        sql.any_of(READ_STORY, task_ids),
-        sql.any_of(READ_PROGRESS, task_ids),
-        sql.any_of(READ_REWORK, task_ids),
-    )
+    statements = past_statements(task_ids)
+    return pasts_of(sql.pipeline(*statements)) if statements else {}
+
+
+def past_statements(task_ids: list[str]) -> list[sql.Statement]:
+    """Return the reads whose rows `pasts_of` takes; none for no jobs."""
+    reads = (READ_STORY, READ_PROGRESS, READ_REWORK)
+    return [sql.any_of(read, task_ids) for read in reads] if task_ids else []
+
+
+def pasts_of(found: list[list[sql.Row]]) -> dict[int, Past]:
+    """Return what the ended attempts of jobs have left, by job, of the rows of the reads."""
+    attempts, progress, reworks = found or ([], [], [])
     pasts: dict[int, Past] = {}
     for row in attempts:
         pasts.setdefault(row["job_id"], Past()).story.append(_entry(row))

@@ -15,6 +15,7 @@ from governance.core.characters import unseen
 from governance.core.errors import (
     ArtifactExists,
     ChecksumMismatch,
+    DomainError,
     FieldFault,
     GrantExpired,
     InvalidArgument,
@@ -71,10 +72,7 @@ def grant_upload(
     _check(announced)
     work = lock([task_id], entry=entry, numbers=[attempt])
     locked = work.get(task_id)
-    need_session(work)
-    check_token(work, locked, attempt, fencing_token)
-    need_active(locked)
-    need_lease(work, locked)
+    _need_acting(work, locked, attempt, fencing_token)
     _check_room(work, locked)
     key = objects.object_key(
         job_id=str(locked.job.job_id), fencing_token=fencing_token, sha256=announced.sha256
@@ -107,6 +105,37 @@ def grant_upload(
     )
     work.save()
     return UploadGrant(upload, grant)
+
+
+@transaction.atomic
+def granted_before(
+    *, entry: Entry, upload_id: UUID, task_id: str, attempt: int, fencing_token: int
+) -> Grant | None:
+    """Return the store's grant of an upload again, for as long as the first one has left.
+
+    None where its time is over, or the attempt may no longer act: what was put is still accepted.
+
+    :raises NotFound: there is no upload of that id for this task.
+    """
+    work = lock([task_id], entry=entry, numbers=[attempt])
+    locked = work.get(task_id)
+    upload = Upload.objects.filter(upload_id=upload_id, job_id=locked.job.pk).first()
+    if upload is None:
+        raise NotFound("There is no upload of that id for this task.")
+    seconds = int((upload.expires_at - work.now).total_seconds())
+    try:
+        _need_acting(work, locked, attempt, fencing_token)
+    except DomainError:
+        return None
+    if seconds < 1:
+        return None
+    return objects.store().grant(
+        key=upload.object_key,
+        size_bytes=upload.size_bytes,
+        sha256=upload.sha256,
+        media_type=upload.media_type,
+        seconds=seconds,
+    )
 
 
 def look_at_store(*, upload_id: UUID, agent_id: int) -> Stored | None:
@@ -195,6 +224,17 @@ def complete_upload(
     upload.save(update_fields=["artifact_id", "state", "stored_at", "fact_id"])
     work.save()
     return UploadOutcome("recorded", upload)
+
+
+def _need_acting(work: Work, locked: LockedJob, attempt: int, fencing_token: int) -> None:
+    """Refuse an attempt that may put nothing: session, token, state, lease.
+
+    :raises SessionRequired, StaleFencingToken, InvalidTransition, LeaseExpired: it may not.
+    """
+    need_session(work)
+    check_token(work, locked, attempt, fencing_token)
+    need_active(locked)
+    need_lease(work, locked)
 
 
 def _check(announced: Announced) -> None:

@@ -102,6 +102,15 @@ class Caller:
         self._client.close()
 
 
+def timeless(reply: Reply) -> Any:
+    """Return the body of an answer without the seconds that leases have left."""
+
+    def without_ttl(members: dict[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in members.items() if name != "ttl_seconds"}
+
+    return json.loads(reply.content, object_hook=without_ttl)
+
+
 def names(headers: dict[str, str]) -> dict[str, str]:
     """`idempotency_key` is the header `Idempotency-Key`."""
     return {name.replace("_", "-"): value for name, value in headers.items()}

@@ -119,11 +119,30 @@ def test_a_repetition_gets_the_original_status_and_bytes(ops, claimed):
     )
 
 
-@pytest.mark.parametrize("bad", ["", "no-uuid", "3c26883f-b8a4-4508-8ed8-28e98bfbd685"])
-def test_a_key_is_a_uuid_of_version_7(ops, claimed, bad):
+NIL, MAX = str(UUID(int=0)), str(UUID(int=2**128 - 1))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["", "no-uuid", NIL, MAX, "00000000-0000-7000-8000-000000000001"],
+    ids=["empty", "text", "nil", "max", "of 1970"],
+)
+def test_a_key_is_a_uuid_whose_time_can_be_right(ops, claimed, bad):
     body = {"action": "PAUSE", "reason": "why", "expected_task_revision": claimed.job["revision"]}
     refused = ops.post(claimed.path("control"), body, idempotency_key=bad)
     assert refused.refusal == (400, "IDEMPOTENCY_KEY_INVALID")
+
+
+def test_a_key_of_any_version_is_unique_in_what_the_operation_is_named(ops, claimed):
+    """By default its own name; another `Operation-Id` makes another request of it; section 3."""
+    body = {"action": "PAUSE", "reason": "why", "expected_task_revision": claimed.job["revision"]}
+    same, path = str(uuid4()), claimed.path("control")
+    first = ops.post(path, body, idempotency_key=same)
+    assert first.status == 200
+    again = ops.post(path, body, idempotency_key=same, operation_id="control_job")
+    assert (again.content, again.headers["Idempotent-Replayed"]) == (first.content, "true")
+    other = ops.post(path, body, idempotency_key=same, operation_id="twice")
+    assert other.refusal == (409, "REVISION_MISMATCH")
 
 
 def test_who_changes_something_once_says_under_which_key(ops, worker, target, claimed):

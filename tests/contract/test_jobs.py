@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.contract.conftest import claim_new, key
+from tests.contract.conftest import claim_new, key, timeless
 
 JOB_MEMBERS = {
     *("job_id", "task_id", "owner", "state", "status", "task_type", "risk_tier", "priority"),
@@ -92,7 +92,27 @@ def test_the_next_jobs_are_claimed_under_a_key(ops, worker, envelope):
     assert first.status == 200
     [item] = first.body["results"]
     assert item["job"]["priority"] == "urgent"
-    assert worker.post("/v1/claims", sent, idempotency_key=same).content == first.content
+    again = worker.post("/v1/claims", sent, idempotency_key=same)
+    assert timeless(again) == timeless(first)
+
+
+def test_a_claim_repeated_when_its_lease_is_gone_gives_no_authority(ops, worker, envelope):
+    """Told are the claim and the job as it stands, and neither token nor envelope; section 3."""
+    task = envelope(priority="urgent")
+    ops.post("/v1/jobs", task)
+    path, sent, same = f"/v1/jobs/{task['task_id']}", {"worker_id": f"w-{uuid4()}"}, key()
+    first = worker.post(f"{path}/claim", sent, idempotency_key=same)
+    token = first.body["fencing_token"]
+    done = sent | {"attempt": 1, "fencing_token": token, "result": 1}
+    assert worker.post(f"{path}/complete", done).status == 200
+
+    again = worker.post(f"{path}/claim", sent, idempotency_key=same)
+
+    assert (again.status, again.headers["Idempotent-Replayed"]) == (200, "true")
+    assert again.body.keys() == {"outcome", "job", "attempt", "lease"}
+    assert (again.body["outcome"], again.body["attempt"]) == ("claimed", 1)
+    assert (again.body["lease"], again.body["job"]["state"]) == (None, "completed")
+    assert again.body["job"].keys().isdisjoint({"fencing_token", "envelope"})
 
 
 def test_a_delivery_is_recorded_once(worker, claimed):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import logging
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -12,13 +13,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from django.core import signing
 from django.test import Client
 from structlog.stdlib import ProcessorFormatter
 from uuid_utils.compat import uuid7
 
 from agents.models import Session
 from governance.core import clock
-from governance.core.models import AuditEvent, Fact
+from governance.core.models import AuditEvent, Fact, IdempotencyRecord
 from governance.settings import LOGGING
 from jobs import objects, transitions
 from jobs.models import Job, Lease, Upload
@@ -71,7 +73,7 @@ def acting(post: Callable[..., Any]) -> Callable[..., Any]:
     }
     _, told = post("agents/hermes/activate", boot)
     session = {"Fencepost-Session": told["session_id"], "Fencepost-Epoch": told["dispatcher_epoch"]}
-    return lambda path, body: post(path, body, **session)
+    return lambda path, body, **headers: post(path, body, **(session | headers))
 
 
 @pytest.fixture
@@ -343,3 +345,96 @@ def test_another_agents_upload_is_forbidden(
         },
     )
     assert answer.status_code == 403
+
+
+# --- a grant that is asked for again under its key ------------------------------------------------
+
+
+@pytest.fixture
+def again(acting: Callable[..., Any], authority: dict[str, Any]) -> Callable[[], dict[str, Any]]:
+    """Ask for the same grant under one key; return the answer, which is the first one's facts."""
+    key = str(uuid7())
+    first: dict[str, Any] = {}
+
+    def ask() -> dict[str, Any]:
+        status, grant = acting("uploads", authority | announced(), **{"Idempotency-Key": key})
+        assert status == 201
+        facts = {name: value for name, value in grant.items() if name not in ("url", "headers")}
+        assert first.setdefault("facts", facts) == facts
+        return dict(grant)
+
+    return ask
+
+
+def test_nothing_that_lets_its_holder_act_is_kept_of_a_grant(again: Callable[[], Any]) -> None:
+    grant = again()
+    record = IdempotencyRecord.objects.get(operation="grant_upload")
+    kept = json.loads(bytes(record.body or b""))
+    assert kept.keys() == grant.keys() - {"url", "headers"}
+
+
+def test_a_grant_is_given_again_for_the_time_that_it_has_left(
+    client: Client, again: Callable[[], Any]
+) -> None:
+    headers = again()["headers"]
+    Upload.objects.update(expires_at=clock.now() + timedelta(seconds=30))
+    # The facts are those of the row that was granted, whatever it says now.
+    grant = again()
+
+    assert (grant["headers"], Upload.objects.count()) == (headers, 1)
+    signed = urlsplit(grant["url"]).path.rpartition("/")[2]
+    granted = signing.loads(signed, salt=objects.FolderStore.SALT)
+    assert 0 < granted["seconds"] <= 30
+    assert put(client, grant, BYTES).status_code == 201
+
+
+def test_an_address_is_good_for_no_longer_than_its_grant_has_left(client: Client) -> None:
+    wanted = {"key": f"jobs/{uuid7()}/1/{SHA256}", "size_bytes": len(BYTES), "sha256": SHA256}
+    for seconds, status in ((60, 201), (-1, 409)):
+        grant = objects.store().grant(**wanted, media_type="text/markdown", seconds=seconds)
+        assert put(client, {"url": grant.url}, BYTES).status_code == status
+
+
+def lease_expired() -> None:
+    Lease.objects.update(expires_at=clock.now())
+
+
+def attempt_over() -> None:
+    transitions.stop(task_id="task-1", **TEST)
+
+
+def grant_over() -> None:
+    Upload.objects.update(expires_at=clock.now())
+
+
+@pytest.mark.parametrize("end", [lease_expired, attempt_over, grant_over])
+def test_a_grant_whose_time_or_attempt_is_over_gives_no_address_again(
+    again: Callable[[], Any], end: Callable[[], None]
+) -> None:
+    again()
+    end()
+    grant = again()
+    assert (grant["url"], grant["headers"]) == (None, {})
+
+
+def test_what_was_put_is_accepted_though_its_grant_gives_no_address_again(
+    client: Client, acting: Callable[..., Any], authority: dict[str, Any], again: Callable[[], Any]
+) -> None:
+    put(client, again(), BYTES)
+    lease_expired()
+
+    grant = again()
+    status, receipt = acting(f"uploads/{grant['upload_id']}/complete", done(authority))
+
+    assert (grant["url"], status, receipt["outcome"]) == (None, 200, "recorded")
+
+
+def test_a_grant_that_an_earlier_release_kept_whole_is_judged_anew(
+    again: Callable[[], Any],
+) -> None:
+    whole = again()
+    IdempotencyRecord.objects.filter(operation="grant_upload").update(
+        body=json.dumps(whole).encode()
+    )
+    attempt_over()
+    assert again()["url"] is None

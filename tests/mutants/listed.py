@@ -90,8 +90,8 @@ MUTANTS = (
         "order of gate and stored answer",
         ENTRY,
         "    if (fault := admission_fault(row)) is not None:\n        raise fault\n"
-        "    if key is not None:\n        key.judge(taken, found)\n",
-        "    if key is not None:\n        key.judge(taken, found)\n"
+        '    if key is not None:\n        key.judge(taken, found, session_pk=row["session_pk"])\n',
+        '    if key is not None:\n        key.judge(taken, found, session_pk=row["session_pk"])\n'
         "    if (fault := admission_fault(row)) is not None:\n        raise fault\n",
         ("tests/agents/test_check_order.py",),
     ),
@@ -385,9 +385,44 @@ MUTANTS = (
     Mutant(
         "digest of a repeated key",
         "governance/core/idempotency.py",
-        'if bytes(record["digest"]) != digest:',
+        'if bytes(record["digest"]) != _comparable(key, record["digest_version"]):',
         "if False:",
         ("tests/races/test_idempotency.py", "tests/governance/web/test_api.py"),
+    ),
+    Mutant(
+        "key of another principal",
+        "governance/core/idempotency.py",
+        '" WHERE principal = %s AND operation = %s AND operation_id',
+        '" WHERE %s::text IS NOT NULL AND operation = %s AND operation_id',
+        ("tests/test_keys.py",),
+    ),
+    Mutant(
+        "key of another principal, at the lock of a job",
+        "governance/core/idempotency.py",
+        '" WHERE principal = {principal} AND operation',
+        '" WHERE {principal}::text IS NOT NULL AND operation',
+        ("tests/test_keys.py",),
+    ),
+    Mutant(
+        "Operation-Id of a key",
+        "governance/core/idempotency.py",
+        'operation = %s AND operation_id = %s AND key = %s"\n)',
+        'operation = %s AND %s::text IS NOT NULL AND key = %s"\n)',
+        ("tests/test_keys.py",),
+    ),
+    Mutant(
+        "token of a repeated claim",
+        "jobs/transitions/repeated_claims.py",
+        '        and row["l_session_id"] == session_pk\n',
+        "",
+        ("tests/jobs/web/test_repeated_claims.py",),
+    ),
+    Mutant(
+        "lease of a repeated claim",
+        "jobs/transitions/repeated_claims.py",
+        '        and row["l_expires_at"] > row["now"]\n',
+        "",
+        ("tests/jobs/web/test_repeated_claims.py",),
     ),
     Mutant(
         "key in flight",

@@ -6,20 +6,23 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 from unittest import mock
+from uuid import uuid4
 
 import pytest
 from django.db import connections, transaction
 from uuid_utils.compat import uuid7
 
-from governance.core import idempotency
-from governance.core.errors import IdempotencyInFlight
+from governance.core import clock, idempotency
+from governance.core.errors import IdempotencyInFlight, RiskNotAllowed
 from governance.core.idempotency import Key
 from governance.core.models import AuditEvent, IdempotencyRecord
+from governance.relay import retention
 from jobs import transitions
 from jobs.models import Job
-from tests.client import Api, refused
+from tests.client import Api, refused, timeless
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -187,7 +190,7 @@ def test_a_repetition_waits_for_nobody_who_is_at_the_job(
 
         again = background(worker.post, "/v1/jobs/task-1/claim", claim, Idempotency_Key=key)
 
-        assert again.result(WAIT_SECONDS).content == first.content
+        assert timeless(again.result(WAIT_SECONDS).content) == timeless(first.content)
 
 
 def test_a_repetition_takes_no_claimable_job_from_others(
@@ -200,10 +203,10 @@ def test_a_repetition_takes_no_claimable_job_from_others(
     make_job()
     looked, go, judge = threading.Event(), threading.Event(), Key.judge
 
-    def judged_late(*found: Any) -> None:
+    def judged_late(*found: Any, **asks: Any) -> None:
         looked.set()
         assert go.wait(WAIT_SECONDS)
-        judge(*found)
+        judge(*found, **asks)
 
     with mock.patch.object(Key, "judge", judged_late):
         again = background(worker.post, "/v1/claims", {"worker_id": "w1"}, Idempotency_Key=key)
@@ -213,7 +216,7 @@ def test_a_repetition_takes_no_claimable_job_from_others(
             assert [job.task_id for job in free.filter(state="queued")] == ["task-2"]
         go.set()
 
-        assert again.result(WAIT_SECONDS).content == first.content
+        assert timeless(again.result(WAIT_SECONDS).content) == timeless(first.content)
 
 
 def test_a_key_in_flight_is_refused_at_once_though_its_job_is_locked(
@@ -241,3 +244,89 @@ def test_a_key_in_flight_is_refused_at_once_though_its_job_is_locked(
     assert refused(meanwhile) == (409, IdempotencyInFlight.reason)
     assert seconds < LOCK_TIMEOUT_SECONDS
     assert first.result(WAIT_SECONDS).json()["outcome"] == "claimed"
+
+
+# --- a repetition and the pruning of its record --------------------------------------------------
+
+
+@pytest.fixture
+def emptied(
+    submitter_token: str, background: Callable[..., Future[Any]]
+) -> Iterator[Callable[[], Future[Any]]]:
+    """Give a function that repeats a request while its record, of long ago, is being emptied.
+
+    Whoever prunes has not committed until the test is over.
+    """
+    ops, key = Api(submitter_token), str(uuid7())
+    ops.post("/v1/jobs", TASK, Idempotency_Key=key)
+    IdempotencyRecord.objects.update(created_at=clock.now() - timedelta(days=8))
+    with transaction.atomic():
+        assert retention.prune().bodies == 1
+        yield lambda: background(ops.post, "/v1/jobs", TASK, Idempotency_Key=key)
+
+
+def test_a_repetition_waits_for_nobody_who_prunes_and_is_not_executed(
+    emptied: Callable[[], Future[Any]],
+):
+    """It is given the answer that is not yet gone; once it is, it is refused."""
+    again = emptied().result(WAIT_SECONDS)
+
+    assert (again.status_code, again["Idempotent-Replayed"]) == (201, "true")
+    assert Job.objects.count() == 1
+
+
+def test_a_repetition_that_locked_its_record_would_wait_for_who_prunes(
+    emptied: Callable[[], Future[Any]],
+):
+    """The control: what the record is read with takes no lock."""
+    with mock.patch.object(idempotency, "FIND", f"{idempotency.FIND} FOR SHARE"):
+        again = emptied().result(WAIT_SECONDS)
+
+    assert refused(again) == (503, "CONTENTION")
+
+
+def test_a_tombstone_that_goes_while_its_key_is_asked_for_is_not_executed(
+    submitter_token: str, background: Callable[..., Future[Any]]
+):
+    """Its record is read as it was, since whoever takes it away has not committed."""
+    ops, key = Api(submitter_token), str(uuid4())
+    ops.post("/v1/jobs", TASK, Idempotency_Key=key)
+    made = clock.now() - timedelta(days=92)
+    IdempotencyRecord.objects.update(
+        created_at=made, expires_at=made + timedelta(days=90), body=None
+    )
+    with transaction.atomic():
+        assert retention.prune().tombstones == 1
+        again = background(ops.post, "/v1/jobs", TASK, Idempotency_Key=key).result(WAIT_SECONDS)
+
+    assert refused(again) == (422, "IDEMPOTENCY_KEY_EXPIRED")
+    # From now on the key is one that nobody has used, and the job itself is what is known.
+    late = ops.post("/v1/jobs", TASK, Idempotency_Key=key)
+    assert (late.status_code, late.json()["outcome"]) == (200, "already_queued")
+
+
+def test_a_rival_answer_is_given_where_a_refusal_would_have_been_kept(
+    hermes_token: str, make_job: Callable[..., Job], background: Callable[..., Future[Any]]
+):
+    """Between the refused move and the keeping of its refusal the key is free for a moment."""
+    make_job()
+    worker, key, claim = Api(hermes_token), str(uuid7()), {"worker_id": "w1", "owner": "hermes"}
+    keep, first = idempotency._keep_refusal, []
+
+    def kept_late(*refused_: Any) -> Any:
+        if not first:
+            first.append(None)
+            call = background(worker.post, "/v1/jobs/task-1/claim", claim, Idempotency_Key=key)
+            first[0] = call.result(WAIT_SECONDS)
+        return keep(*refused_)
+
+    with (
+        mock.patch.object(idempotency, "_keep_refusal", kept_late),
+        mock.patch("jobs.transitions.claims._check_risk", side_effect=[RiskNotAllowed(), None]),
+    ):
+        answer = worker.post("/v1/jobs/task-1/claim", claim, Idempotency_Key=key)
+
+    assert (answer.status_code, answer["Idempotent-Replayed"]) == (200, "true")
+    # Told of by who did not hold the agent's gate for it: the fact, and neither token nor lease.
+    assert (answer.json()["outcome"], answer.json()["lease"]) == ("claimed", None)
+    assert first[0].json()["fencing_token"] == 1

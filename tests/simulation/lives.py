@@ -236,8 +236,10 @@ class Worker:
         if status != 200 or not answer["results"]:
             time.sleep(PAUSE_SECONDS)
             return
-        jobs = [item["job"] for item in answer["results"]]
-        self.history.claims[key] = {(job["task_id"], job["attempt"]) for job in jobs}
+        results = answer["results"]
+        self.history.claims[key] = {(item["job"]["task_id"], item["attempt"]) for item in results}
+        # One whose answer was lost may be told of when its lease is gone.
+        jobs = [item["job"] for item in results if item["lease"] is not None]
         claimed_by = self.session.get("Fencepost-Session")
         for job in jobs:
             # A newer boot takes up nothing of the one before.

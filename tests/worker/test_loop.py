@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost_worker import loop
 from fencepost_worker.loop import NotAuthorized
 
 SUCCEED = "answer(result={'text': 'done'})\n"
@@ -326,6 +327,24 @@ def test_a_refused_claim_is_tried_again_later(
     first, second = plane.calls("/claims")[:2]
     same = first.headers["idempotency-key"] == second.headers["idempotency-key"]
     assert same == (rule != "refresh")
+
+
+def test_a_worker_whose_clock_is_wrong_waits_for_somebody_to_set_it(
+    plane, start_worker, program, monkeypatch
+):
+    """Its next key would be refused as well: it does not ask for one after the other."""
+    reason = "IDEMPOTENCY_KEY_INVALID"
+    plane.fail_next("/claims", status=400, body=refusal(400, "INVALID_ARGUMENT", reason, "never"))
+    plane.add_job("task-1")
+    waits = []
+    monkeypatch.setattr(loop, "retry_delay_s", lambda idle, cap_s: waits.append(idle) or 0.0)
+    monkeypatch.setattr(loop, "MAX_IDLE_SECONDS", 0.01)
+    start_worker(program(SUCCEED), max_jobs=1).join()
+
+    assert plane.outcome_of("task-1")[0] == "complete"
+    assert waits == [1]
+    keys = [seen.headers["idempotency-key"] for seen in plane.calls("/claims")]
+    assert len(set(keys)) == len(keys) == 2
 
 
 def test_a_worker_without_permission_ends(plane, start_worker, program, monkeypatch):

@@ -111,6 +111,33 @@ def test_a_claim_whose_answer_was_lost_with_the_worker_is_not_orphaned(
     assert len(keys) == 1
 
 
+def test_a_claim_whose_answer_was_lost_for_longer_than_its_lease_is_dropped(
+    plane, spawn_worker, program
+):
+    """It is told of again without token and lease, and the worker goes on to other work."""
+    command = program("answer()\n")
+    plane.add_job("task-1")
+    plane.fail_next("/claims", applied=True)
+    plane.fail_next("/claims", status=503)
+    first = spawn_worker(command)
+    plane.wait_for(lambda: plane.replays)
+    kill(first)
+    plane.faults.clear()
+    [(key, (status, answer))] = plane.replays.items()
+    [item] = answer["results"]
+    job = item["job"] | {"state": "failed", "lease": None}
+    gone = {"outcome": "claimed", "job": job, "attempt": 1, "lease": None, "status": 200}
+    plane.replays[key] = (status, {"results": [gone]})
+    plane.add_job("task-2")
+
+    second = spawn_worker(command, "--max-jobs", "1")
+    verb, _ = plane.outcome_of("task-2")
+    assert second.wait(PATIENCE_SECONDS) == 0
+
+    assert verb == "complete"
+    assert not plane.calls("/task-1/")
+
+
 def test_a_claimed_job_that_never_began_is_resumed_under_its_lease(
     plane, make_claim, start_worker, program, tmp_path
 ):

@@ -88,6 +88,24 @@ def test_the_store_is_sent_the_granted_headers_and_no_others(plane, start_worker
     }
 
 
+def test_a_grant_that_gives_no_address_any_more_is_asked_for_anew(plane, start_worker, writer):
+    """So it is answered again after a restart, when its time or its attempt is over."""
+
+    def without_an_address(seen):
+        del plane.routes["/uploads$"]
+        status, body = plane._upload(seen)
+        return status, body | {"url": None, "headers": {}}
+
+    plane.routes["/uploads$"] = without_an_address
+    plane.add_job("task-1")
+    start_worker(writer, max_jobs=1).join()
+
+    assert plane.outcome_of("task-1")[0] == "complete"
+    keys = [seen.headers["idempotency-key"] for seen in plane.calls("/uploads$")]
+    assert len(set(keys)) == len(keys) == 2
+    assert len(plane.objects) == len(plane.calls("/objects/")) == 1
+
+
 def test_an_empty_artifact_is_stored_too(plane, start_worker, program):
     plane.add_job("task-1")
     empty = "(folder / 'none').write_bytes(b'')\nanswer(artifacts=[{'name': 'none'}])\n"

@@ -13,7 +13,9 @@ from governance.relay import retention
 class Command(BaseCommand):
     help = (
         f"Drop stored answers after {idempotency.FULL_ANSWER_DAYS} days, their tombstones after "
-        f"{idempotency.TOMBSTONE_DAYS}, and published facts after {retention.PUBLISHED_FACT_DAYS}."
+        f"{idempotency.TOMBSTONE_DAYS} (keys of UUID version 7) or "
+        f"{idempotency.UNDATED_TOMBSTONE_DAYS} (others), and published facts after "
+        f"{retention.PUBLISHED_FACT_DAYS}."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

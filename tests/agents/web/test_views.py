@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from uuid import uuid4
 
 import pytest
@@ -9,6 +10,7 @@ from uuid_utils.compat import uuid7
 
 from agents.models import Activation, AdmissionChange, Agent, Presence, Session
 from agents.transitions import epochs, inhibits, sessions
+from governance.core.models import IdempotencyRecord
 from tests.client import Api, refused
 
 pytestmark = pytest.mark.django_db
@@ -188,6 +190,24 @@ def test_admission_is_closed_and_replayed(ops):
     with_another_key = ops.post("/v1/agents/hermes/admission", CLOSE, Idempotency_Key=str(uuid7()))
     assert with_another_key.json() == first.json()
     assert AdmissionChange.objects.count() == 1
+
+
+def test_a_replayed_close_says_what_is_under_way_now(ops, hermes_token, make_job):
+    """Neither count nor bound is kept: both are as of the answer, as for another key."""
+    sent = {"Idempotency_Key": str(uuid7())}
+    make_job()
+    worker, path = Api(hermes_token), "/v1/jobs/task-1"
+    token = worker.post(f"{path}/claim", {"worker_id": "w"}).json()["fencing_token"]
+    first = ops.post("/v1/agents/hermes/admission", CLOSE, **sent).json()
+    record = IdempotencyRecord.objects.get(operation="set_admission")
+    assert json.loads(bytes(record.body)).keys() == {"state", "generation", "barrier_id"}
+
+    worker.post(f"{path}/complete", {"worker_id": "w", "attempt": 1, "fencing_token": token})
+    again = ops.post("/v1/agents/hermes/admission", CLOSE, **sent)
+
+    assert again["Idempotent-Replayed"] == "true"
+    assert (first["active_leases"], again.json()["active_leases"]) == (1, 0)
+    assert again.json() | {"active_leases": 1} == first
 
 
 @pytest.mark.parametrize(

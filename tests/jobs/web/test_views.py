@@ -20,7 +20,7 @@ from governance.web.problems import problem_of
 from jobs import transitions
 from jobs.models import Job, Lease, Reflection, Skill, Task
 from jobs.operations.shapes import PROGRESS_BYTES_MAX
-from tests.client import Api, refused
+from tests.client import Api, refused, timeless
 
 pytestmark = pytest.mark.django_db
 
@@ -446,7 +446,7 @@ def test_a_replayed_claim_gives_the_token_again(ops, worker):
     first = worker.post("/v1/jobs/t-1/claim", {"worker_id": "w1"}, Idempotency_Key=name)
     again = worker.post("/v1/jobs/t-1/claim", {"worker_id": "w1"}, Idempotency_Key=name)
 
-    assert again.content == first.content
+    assert timeless(again.content) == timeless(first.content)
     assert again["Idempotent-Replayed"] == "true"
     assert Job.objects.get().attempt == 1
 
@@ -1088,6 +1088,18 @@ def test_skills_are_extracted_from_patterns_that_recur(worker, reflected):
     assert skill["confidence"] == 0.75
     chain = AuditEvent.objects.filter(subject="agent:hermes", action="skills.extracted")
     assert chain.count() == 1
+
+
+def test_skills_of_a_task_type_that_does_not_exist_are_a_named_fault(worker, reflected):
+    before = AuditEvent.objects.count()
+
+    response = worker.post("/v1/hermes/extract-skills", {"task_type": "no_such_type"})
+
+    assert refused(response) == (400, "INVALID_ARGUMENT")
+    assert [fault["pointer"] for fault in response.json()["errors"]] == ["/task_type"]
+    assert AuditEvent.objects.count() == before
+    known = worker.post("/v1/hermes/extract-skills", {"task_type": "content_prep"})
+    assert (known.status_code, known.json()["outcome"]) == (200, "extracted")
 
 
 def test_skills_are_found_by_type_and_context_and_ordered_by_confidence(

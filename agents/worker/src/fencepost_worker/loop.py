@@ -210,6 +210,10 @@ class Worker:
         if problem.reason in CLOSED_REASONS or problem.code == "FAILED_PRECONDITION":
             log.warning("no new work for now: %s", problem.reason)
             return min(MAX_IDLE_SECONDS, problem.after_seconds or IDLE_SECONDS)
+        if problem.reason == "IDEMPOTENCY_KEY_INVALID":
+            # The next key would be as wrong, until somebody sets the clock that it is made from.
+            log.error("no work for now: %s", problem.detail)
+            return MAX_IDLE_SECONDS
         if problem.reason.startswith("IDEMPOTENCY_"):
             log.warning("a claim of long ago cannot be asked for again: %s", problem.reason)
             return 0.0
@@ -413,6 +417,10 @@ def _claims_in(answer: Answer) -> list[Claim]:
     """Return the claimed jobs of an answer. One that cannot be read is left to expire."""
     claims = []
     for item in answer.body.get("results") or []:
+        # An answer that was lost is given again, to whom the lease may be gone meanwhile.
+        if "lease" in item and item["lease"] is None:
+            log.warning("attempt %s of a claim of before is no longer ours", item.get("attempt"))
+            continue
         try:
             beside = {name: item[name] for name in item if name not in ("job", "outcome")}
             claims.append(Claim.from_document(item["job"] | beside))

@@ -65,7 +65,10 @@ class Sent(enum.Enum):
 
 @dataclass(frozen=True)
 class Granted:
-    """The request that the store expects: these headers, these bytes, once."""
+    """The request that the store expects: these headers, these bytes, once.
+
+    `url` is empty where the grant is of before and lets nobody put anything any more.
+    """
 
     upload_id: str
     url: str
@@ -77,7 +80,8 @@ class Granted:
 
         :raises Undelivered: it is not one that this worker understands.
         """
-        upload_id, url = document.get("upload_id"), document.get("url")
+        upload_id, url = document.get("upload_id"), document.get("url", 0)
+        url = "" if url is None else url
         headers = document.get("headers")
         if not (isinstance(upload_id, str) and isinstance(url, str) and isinstance(headers, dict)):
             raise Undelivered("the grant cannot be read")
@@ -219,6 +223,8 @@ class _Delivery:
         return None
 
     def _put(self, granted: Granted, artifact: Artifact) -> Sent:
+        if not granted.url:
+            return Sent.TURNED_DOWN
         timeout = httpx2.Timeout(STORE_TIMEOUT_SECONDS, connect=CONNECT_TIMEOUT_SECONDS)
         try:
             # A request of its own making has no header but the granted ones, least of all a token.
