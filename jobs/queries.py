@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -11,7 +12,7 @@ from agents.principals import Principal
 from governance.core import sql
 from governance.core.errors import NotFound, WrongOwner
 from governance.money.models import Reservation
-from jobs.models import Attempt, Execution, ExecutionEvidence, Job, Reconciliation, Task
+from jobs.models import Attempt, Execution, ExecutionEvidence, Job, Lease, Reconciliation, Task
 
 #: A lease is renewed this many times before it would expire, at most every 60 s.
 BEATS_PER_LEASE = 3
@@ -23,6 +24,9 @@ class JobRecord:
     """A job with its task, its agent's name, its type's name, and its attempts by number.
 
     Of the attempts those that were read: the running or last one at least, where there is one.
+    Of several jobs the columns `PAYLOAD` of the task are not read.
+
+    :param escalation_reason: why a person was asked for, of the escalation that is open.
     """
 
     job: Job
@@ -30,11 +34,20 @@ class JobRecord:
     owner: str
     job_type: str
     attempts: dict[int, Attempt] = field(default_factory=dict)
+    lease: Lease | None = None
+    escalation_reason: str | None = None
 
     @property
     def last_attempt(self) -> Attempt | None:
         """Return the running attempt, or the last one that ended."""
         return self.attempts.get(self.job.attempt)
+
+    @property
+    def progress(self) -> Any:
+        """Return the last progress of the running attempt, or of the last one that ended."""
+        if self.lease is not None and self.lease.progress is not None:
+            return self.lease.progress
+        return self.last_attempt.progress if self.last_attempt else None
 
 
 @dataclass(frozen=True)
@@ -52,13 +65,22 @@ def heartbeat_interval_seconds(lease_seconds: int) -> int:
     return max(5, min(HEARTBEAT_SECONDS_MAX, lease_seconds // BEATS_PER_LEASE))
 
 
-_GET = (
-    f"SELECT {sql.select_list(Job, 'j')}, {sql.select_list(Task, 't')}, "
-    f"{sql.select_list(Attempt, 'p')}, y.name AS job_type, a.name AS owner FROM jobs_job j"
+#: What is as large as the submitter has made it, and is read of one job at a time.
+PAYLOAD = ("inputs", "envelope")
+OPEN_ESCALATION = "LEFT JOIN jobs_escalation e ON e.job_id = j.id AND e.resolved_at IS NULL"
+_ALL = f"{sql.select_list(Job, 'j')}, {sql.select_list(Attempt, 'p')}, y.name AS job_type, "
+_OWN = f"{sql.select_list(Lease, 'l')}, e.reason AS escalation_reason, "
+_FROM = (
+    "a.name AS owner FROM jobs_job j"
     " JOIN jobs_task t ON t.job_id = j.id JOIN jobs_jobtype y ON y.id = j.job_type_id"
     " JOIN agents_agent a ON a.id = j.agent_id"
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND p.number = j.attempt "
 )
+_OWN_FROM = f"{_FROM} LEFT JOIN jobs_lease l ON l.job_id = j.id {OPEN_ESCALATION} "
+_WHOLE = f"SELECT {_ALL} {sql.select_list(Task, 't')}, {_OWN} {_OWN_FROM}"
+_LIGHT = f"SELECT {_ALL} {sql.select_list(Task, 't', without=PAYLOAD)}, "
+_SEVERAL = f"{_LIGHT} {_OWN} {_OWN_FROM}"
+_LISTED = f"{_LIGHT} NULL AS l_job_id, NULL AS escalation_reason, {_FROM}"
 
 
 def visible_jobs(*, principal: Principal) -> QuerySet[Job]:
@@ -74,7 +96,7 @@ def read_job(*, principal: Principal, task_id: str) -> JobRecord:
     :raises WrongOwner: an agent asks for another agent's job.
     :raises NotFound: there is none, or it is not the submitter's: the same answer for both.
     """
-    [rows] = sql.pipeline(sql.Statement(_GET + "WHERE j.task_id = %s", (task_id,)))
+    [rows] = sql.pipeline(sql.Statement(_WHOLE + "WHERE j.task_id = %s", (task_id,)))
     if not rows:
         raise NotFound("There is no job of that task_id.")
     record = _record(rows[0])
@@ -86,10 +108,23 @@ def read_job(*, principal: Principal, task_id: str) -> JobRecord:
 
 
 def read_jobs(*, job_pks: list[int]) -> dict[int, JobRecord]:
-    """Return jobs by primary key, in one query."""
+    """Return jobs by primary key, in one query; of several without their `PAYLOAD`."""
+    return _by_pk(_WHOLE if len(job_pks) == 1 else _SEVERAL, job_pks)
+
+
+def read_listed(*, job_pks: list[int]) -> dict[int, JobRecord]:
+    """Return jobs by primary key, in one query, as lists have them.
+
+    That is without their `PAYLOAD`, and without what only the answer on one job tells: its lease,
+    and the reason of its escalation.
+    """
+    return _by_pk(_LISTED, job_pks)
+
+
+def _by_pk(reading: str, job_pks: list[int]) -> dict[int, JobRecord]:
     if not job_pks:
         return {}
-    [rows] = sql.pipeline(sql.any_of(_GET + "WHERE j.id = ANY(%s::bigint[])", job_pks))
+    [rows] = sql.pipeline(sql.any_of(reading + "WHERE j.id = ANY(%s::bigint[])", job_pks))
     return {row["j_id"]: _record(row) for row in rows}
 
 
@@ -130,6 +165,8 @@ def _record(row: sql.Row) -> JobRecord:
         owner=row["owner"],
         job_type=row["job_type"],
         attempts=attempts,
+        lease=sql.build(Lease, row, "l") if row["l_job_id"] is not None else None,
+        escalation_reason=row["escalation_reason"],
     )
 
 

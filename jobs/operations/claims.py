@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from agents.operations.callers import entry_of, named_entry
 from governance.core.errors import DomainError
 from governance.core.idempotency import Answer
@@ -26,6 +28,7 @@ from jobs.transitions.leases import HEARTBEATS_MAX, Beat
 def claim_job(call: Call) -> Answer:
     """Claim a task: its next attempt, a lease, and a new fencing token."""
     entry, body = named_entry(call, call.body.get("worker_id")), call.body
+    inputs = _wants_inputs(call)
 
     def move() -> Answer:
         outcome = transitions.claim(
@@ -37,7 +40,7 @@ def claim_job(call: Call) -> Answer:
         )
         if isinstance(outcome, ClaimOutcome):
             _count([outcome])
-        return answer_of(outcome, answers.claimed)
+        return answer_of(outcome, partial(answers.claimed, inputs=inputs))
 
     return call.once(move)
 
@@ -56,6 +59,7 @@ def claim_jobs(call: Call) -> Answer:
     was granted.
     """
     entry, body = named_entry(call, call.body.get("worker_id")), call.body
+    inputs = _wants_inputs(call)
 
     def move() -> Answer:
         outcomes = transitions.claim_next(
@@ -65,9 +69,10 @@ def claim_jobs(call: Call) -> Answer:
             task_types=body.get("task_types"),
             runtime=body.get("runtime"),
             lease_seconds=body.get("lease_seconds"),
+            with_inputs=inputs,
         )
         _count(outcomes)
-        return Answer(DONE, answers.claims(outcomes), recorded=bool(outcomes))
+        return Answer(DONE, answers.claims(outcomes, inputs=inputs), recorded=bool(outcomes))
 
     def look() -> Answer | None:
         answer = call.once(move)
@@ -104,6 +109,15 @@ def heartbeat_leases(call: Call) -> Answer:
         return outcomes
 
     return answer_each(call.body, move, answers.beat)
+
+
+def _wants_inputs(call: Call) -> bool:
+    """Return whether a claim gives the inputs in clear: to callers without a session, by default.
+
+    They stand in the envelope in any case, which only newer workers read.
+    """
+    wanted = call.body.get("include_inputs")
+    return call.context.session_id is None if wanted is None else bool(wanted)
 
 
 def _count(outcomes: list[ClaimOutcome]) -> None:

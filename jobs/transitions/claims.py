@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from agents.entry import Caller, Entry, enter
 from agents.models import RISK_RANK, RiskTier
@@ -34,7 +35,7 @@ from jobs.transitions.story import Past, read_pasts
 from jobs.transitions.sweeping import end_attempt_if_due
 from jobs.transitions.work import (
     JOIN_TASK,
-    SELECT_JOBS,
+    SELECT_TO_CLAIM,
     LockedJob,
     Outcome,
     State,
@@ -47,7 +48,18 @@ from jobs.transitions.work import (
 LEASE_SECONDS_MIN = 60
 LEASE_SECONDS_MAX = 3600
 CLAIM_LIMIT_MAX = 100
+#: An answer of several claims is not larger; contract section 1.
+CLAIMS_BYTES_MAX = 8 * 1024 * 1024
+#: Bytes of the members of a claim whose size hardly varies.
+CLAIM_BYTES = 6 * 1024
 
+# Bytes of what the submitter has made as large as it is, in the form in which it is answered.
+TASK_BYTES = (
+    "(octet_length(t.envelope::text) + octet_length(to_json(t.goal)::text)"
+    " + octet_length(t.labels::text) + coalesce(octet_length(to_json(t.output_text)::text), 0)"
+    " + CASE WHEN %(with_inputs)s THEN octet_length(t.inputs::text) ELSE 0 END)::int"
+)
+CLAIM_ORDER = f"j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
 # Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
 # job_claim_idx once per priority, from the highest, and stops at the limit; only what was picked is
 # sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
@@ -71,12 +83,17 @@ CLAIMABLE = (
           ORDER BY {Job.CLAIMABLE_AT.format("c")}, c.id
           LIMIT %(limit)s
             FOR NO KEY UPDATE SKIP LOCKED) n
-   LIMIT %(limit)s)
+   LIMIT %(limit)s),
+sized AS MATERIALIZED (
+  SELECT j.id, b.bytes, sum(b.bytes) OVER (ORDER BY {CLAIM_ORDER}) - b.bytes AS before
+    FROM picked j JOIN jobs_task t ON t.job_id = j.id
+   CROSS JOIN LATERAL (SELECT {TASK_BYTES}) b(bytes))
 """
-    + SELECT_JOBS
-    + "FROM picked j"
+    + SELECT_TO_CLAIM
+    + ", z.bytes FROM picked j JOIN sized z ON z.id = j.id"
+    + f" AND z.before < {CLAIMS_BYTES_MAX}"
     + JOIN_TASK
-    + f" ORDER BY j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
+    + f" ORDER BY {CLAIM_ORDER}"
 )
 # The same again, past the jobs of the first walk: in place of those that it had to put on hold.
 CLAIMABLE_BESIDE = CLAIMABLE.replace(
@@ -97,6 +114,8 @@ class LeaseGrant:
     attempt: Attempt
     lease: Lease
     past: Past
+    #: What the policy allows, in order, as it is answered.
+    models: list[dict[str, Any]]
     #: The database's clock, from which the lease is reckoned.
     at: datetime
 
@@ -132,7 +151,7 @@ def claim(
         AttemptsExhausted, MaintenanceInhibited, AdmissionClosed, AdmissionDraining,
         RiskNotAllowed: not now, or not to this agent.
     """
-    work = lock([task_id], entry=entry, make_session=True)
+    work = lock([task_id], entry=entry, make_session=True, to_claim=True)
     caller = work.worker
     _check_owner(caller, owner)
     locked = work.get(task_id)
@@ -199,15 +218,18 @@ def claim_next(
     task_types: list[str] | None = None,
     runtime: str | None = None,
     lease_seconds: int | None = None,
+    with_inputs: bool = True,
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
     Returns an empty list when there is nothing to do. Jobs above the agent's highest risk tier are
     passed over. Jobs whose approval has expired are put back on hold on the way, and others are
-    looked for in their place.
+    looked for in their place. Of several jobs no more are granted than `CLAIMS_BYTES_MAX` has room
+    for, and the first in any case.
 
     :param owner: as of `claim`.
     :param limit: 1 to 100.
+    :param with_inputs: whether the answer has the inputs beside the envelope.
     :raises InvalidArgument: there is no job type of one of the names.
     :raises WrongOwner: it asks for another agent's jobs.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
@@ -216,6 +238,7 @@ def claim_next(
         "agent_id": entry.principal.id,
         "types": task_types or None,
         "limit": min(limit, CLAIM_LIMIT_MAX),
+        "with_inputs": with_inputs,
     }
     also = [sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)]
     if task_types:
@@ -235,9 +258,10 @@ def claim_next(
         )
         work.now = clock["now"]
         granted += _grantable(work, rows)
+    pasts = _pasts(granted)
+    granted = _with_room(granted, pasts)
     for locked in granted:
         _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
-    pasts = _pasts(granted)
     work.save()
     return [ClaimOutcome("claimed", locked, _granted(work, locked, pasts)) for locked in granted]
 
@@ -247,12 +271,25 @@ def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
     fit = []
     for row in rows:
         locked = from_row(row)
+        locked.task_bytes = row["bytes"]
         work.locked[locked.job.task_id] = locked
         if approval_expired(locked.job, at=work.now):
             end_approval(work, locked, actor=work.worker.actor, reason=EXPIRED_BEFORE_CLAIM)
         else:
             fit.append(locked)
     return fit
+
+
+def _with_room(granted: list[LockedJob], pasts: dict[int, Past]) -> list[LockedJob]:
+    """Return the first of the jobs that one answer has room for; one in any case."""
+    room, fit = CLAIMS_BYTES_MAX, 0
+    for locked in granted:
+        past = pasts.get(locked.job.pk)
+        room -= CLAIM_BYTES + locked.task_bytes + (past.size if past else 0)
+        if room < 0:
+            break
+        fit += 1
+    return granted[: max(1, fit)]
 
 
 def _check_owner(caller: Caller, owner: str) -> None:
@@ -416,9 +453,10 @@ def _grant(
     )
 
 
-def _pasts(granted: list[LockedJob]) -> dict[int, Past]:
+def _pasts(jobs: list[LockedJob]) -> dict[int, Past]:
     """Return what earlier attempts have left, by job; asks only for jobs that were tried before."""
-    return read_pasts([locked.job.task_id for locked in granted if locked.job.attempt > 1])
+    tried = [one for one in jobs if one.job.attempt > (0 if one.lease is None else 1)]
+    return read_pasts([one.job.task_id for one in tried])
 
 
 def _granted(work: Work, locked: LockedJob, pasts: dict[int, Past]) -> LeaseGrant:
@@ -429,5 +467,6 @@ def _granted(work: Work, locked: LockedJob, pasts: dict[int, Past]) -> LeaseGran
         attempt=attempt,
         lease=locked.lease,
         past=pasts.get(locked.job.pk) or Past(),
+        models=locked.models,
         at=work.now,
     )
