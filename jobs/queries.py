@@ -80,6 +80,22 @@ _OWN_FROM = f"{_FROM} LEFT JOIN jobs_lease l ON l.job_id = j.id {OPEN_ESCALATION
 _WHOLE = f"SELECT {_ALL} {sql.select_list(Task, 't')}, {_OWN} {_OWN_FROM}"
 _LIGHT = f"SELECT {_ALL} {sql.select_list(Task, 't', without=PAYLOAD)}, "
 _SEVERAL = f"{_LIGHT} {_OWN} {_OWN_FROM}"
+#: Bytes of what a submitter has made as large as it is, of what every answer has; in the form in
+#: which it is answered.
+TASK_BYTES = (
+    "octet_length(to_json(t.goal)::text) + octet_length(t.labels::text)"
+    " + coalesce(octet_length(to_json(t.output_text)::text), 0)"
+)
+# And of what the running or last attempt has.
+READ_BYTES = (
+    f"SELECT j.id, {TASK_BYTES} + coalesce(octet_length(p.result::text), 0)"
+    " + coalesce(octet_length(to_json(p.error_message)::text), 0) AS bytes FROM jobs_job j"
+    " JOIN jobs_task t ON t.job_id = j.id"
+    " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND p.number = j.attempt"
+    " WHERE j.id = ANY(%s::bigint[])"
+)
+#: Bytes of the members of a job whose size hardly varies.
+JOB_BYTES = 4 * 1024
 _LISTED = f"{_LIGHT} NULL AS l_job_id, NULL AS escalation_reason, {_FROM}"
 
 
@@ -119,6 +135,15 @@ def read_listed(*, job_pks: list[int]) -> dict[int, JobRecord]:
     and the reason of its escalation.
     """
     return _by_pk(_LISTED, job_pks)
+
+
+def sizes_of(*, job_pks: list[int]) -> list[int]:
+    """Return the bytes that each of the jobs takes in a list, at most, in the order given."""
+    if not job_pks:
+        return []
+    [rows] = sql.pipeline(sql.any_of(READ_BYTES, job_pks))
+    sizes = {row["id"]: row["bytes"] for row in rows}
+    return [JOB_BYTES + sizes[pk] for pk in job_pks]
 
 
 def _by_pk(reading: str, job_pks: list[int]) -> dict[int, JobRecord]:

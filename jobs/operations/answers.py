@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Annotated, Any, NotRequired, TypedDict, cast
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from agents.models import RISK_TIERS
 from governance.core.clock import instant
@@ -23,10 +23,17 @@ from jobs.queries import JobRecord, heartbeat_interval_seconds
 from jobs.transitions.claims import ClaimOutcome, LeaseGrant
 from jobs.transitions.leases import Beat
 from jobs.transitions.reflections import ReflectionOutcome
-from jobs.transitions.story import AttemptRow
+from jobs.transitions.story import AttemptRow, shortened
 from jobs.transitions.work import Outcome
 
 State = Annotated[str, one_of(Job.State.values)]
+#: What workers have made as large as it is.
+CUT_OF_SEVERAL: tuple[Literal["result", "error_message", "progress", "escalation_reason"], ...] = (
+    "result",
+    "error_message",
+    "progress",
+    "escalation_reason",
+)
 
 
 class LeaseSeenOut(TypedDict):
@@ -82,14 +89,16 @@ class _OwnOut(TypedDict):
 
 
 class SeveralJobOut(ListedJobOut, _OwnOut):
-    """A job among several that a call is about."""
+    """A job among several that a call is about; texts, and JSON as text, are cut to 4 KiB."""
 
     lease: LeaseSeenOut | None
+    truncated: NotRequired[bool]
 
 
-class JobOut(SeveralJobOut):
+class JobOut(ListedJobOut, _OwnOut):
     """A job."""
 
+    lease: LeaseSeenOut | None
     inputs: AnyObject
 
 
@@ -275,12 +284,19 @@ class EventPageOut(_PageOut):
 
 def job(record: JobRecord) -> JobOut:
     """Return the job; contract section 1, "Shapes"."""
-    return {**job_of_several(record), "inputs": record.task.inputs}
+    lease = _lease_seen(record.lease)
+    return {**listed(record), **_own(record), "lease": lease, "inputs": record.task.inputs}
 
 
 def job_of_several(record: JobRecord) -> SeveralJobOut:
-    """Return a job of several that a call is about: all but its inputs."""
-    return {**listed(record), **_own(record), "lease": _lease_seen(record.lease)}
+    """Return a job of several that a call is about: all but its inputs, and nothing large."""
+    lease = _lease_seen(record.lease)
+    found: SeveralJobOut = {**listed(record), **_own(record), "lease": lease}
+    truncated = False
+    for name in CUT_OF_SEVERAL:
+        found[name], cut = shortened(found[name])
+        truncated = truncated or cut
+    return {**found, "truncated": True} if truncated else found
 
 
 def _lease_seen(lease: Lease | None) -> LeaseSeenOut | None:

@@ -23,7 +23,12 @@ from jobs.transitions.story import read_attempts
 def list_jobs(call: Call) -> Answer:
     """List one's own jobs, newest first."""
     jobs = call.filtered(queries.visible_jobs(principal=principal_of(call))).only("pk")
-    page = page_of(jobs, call.query, key="-id")
+    page = page_of(
+        jobs,
+        call.query,
+        key="-id",
+        weigh=lambda rows: queries.sizes_of(job_pks=[job.pk for job in rows]),
+    )
     records = queries.read_listed(job_pks=[job.pk for job in page.rows])
     found = [records[job.pk] for job in page.rows]
     return Answer(DONE, answers.page(found, next=page.next, previous=page.previous))
@@ -64,5 +69,7 @@ def list_job_events(call: Call) -> Answer:
     """List the audit events of a job, oldest first."""
     found = queries.read_job(principal=principal_of(call), **call.identity)
     events = AuditEvent.objects.filter(subject=found.job.audit_subject)
-    page = page_of(events, call.query, key="seq")
+    page = page_of(
+        events, call.query, key="seq", weigh=lambda rows: [len(event.body) for event in rows]
+    )
     return Answer(DONE, answers.events(page.rows, next=page.next, previous=page.previous))

@@ -23,7 +23,9 @@ from governance.core.errors import (
     RiskNotAllowed,
     WrongOwner,
 )
+from governance.core.wire import ANSWER_BYTES_MAX, fitting
 from jobs.models import Attempt, Job, Lease
+from jobs.queries import JOB_BYTES, TASK_BYTES
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.preconditions import (
     approval_expired,
@@ -48,15 +50,13 @@ from jobs.transitions.work import (
 LEASE_SECONDS_MIN = 60
 LEASE_SECONDS_MAX = 3600
 CLAIM_LIMIT_MAX = 100
-#: An answer of several claims is not larger; contract section 1.
-CLAIMS_BYTES_MAX = 8 * 1024 * 1024
-#: Bytes of the members of a claim whose size hardly varies.
-CLAIM_BYTES = 6 * 1024
+CLAIMS_BYTES_MAX = ANSWER_BYTES_MAX
+#: Bytes of the members of a claim whose size hardly varies: the job's, and what it is granted.
+CLAIM_BYTES = JOB_BYTES + 2 * 1024
 
 # Bytes of what the submitter has made as large as it is, in the form in which it is answered.
-TASK_BYTES = (
-    "(octet_length(t.envelope::text) + octet_length(to_json(t.goal)::text)"
-    " + octet_length(t.labels::text) + coalesce(octet_length(to_json(t.output_text)::text), 0)"
+PAYLOAD_BYTES = (
+    f"({TASK_BYTES} + octet_length(t.envelope::text)"
     " + CASE WHEN %(with_inputs)s THEN octet_length(t.inputs::text) ELSE 0 END)::int"
 )
 CLAIM_ORDER = f"j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
@@ -87,7 +87,7 @@ CLAIMABLE = (
 sized AS MATERIALIZED (
   SELECT j.id, b.bytes, sum(b.bytes) OVER (ORDER BY {CLAIM_ORDER}) - b.bytes AS before
     FROM picked j JOIN jobs_task t ON t.job_id = j.id
-   CROSS JOIN LATERAL (SELECT {TASK_BYTES}) b(bytes))
+   CROSS JOIN LATERAL (SELECT {PAYLOAD_BYTES}) b(bytes))
 """
     + SELECT_TO_CLAIM
     + ", z.bytes FROM picked j JOIN sized z ON z.id = j.id"
@@ -271,7 +271,7 @@ def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
     fit = []
     for row in rows:
         locked = from_row(row)
-        locked.task_bytes = row["bytes"]
+        locked.payload_bytes = row["bytes"]
         work.locked[locked.job.task_id] = locked
         if approval_expired(locked.job, at=work.now):
             end_approval(work, locked, actor=work.worker.actor, reason=EXPIRED_BEFORE_CLAIM)
@@ -282,14 +282,11 @@ def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
 
 def _with_room(granted: list[LockedJob], pasts: dict[int, Past]) -> list[LockedJob]:
     """Return the first of the jobs that one answer has room for; one in any case."""
-    room, fit = CLAIMS_BYTES_MAX, 0
-    for locked in granted:
-        past = pasts.get(locked.job.pk)
-        room -= CLAIM_BYTES + locked.task_bytes + (past.size if past else 0)
-        if room < 0:
-            break
-        fit += 1
-    return granted[: max(1, fit)]
+    sizes = (
+        CLAIM_BYTES + locked.payload_bytes + pasts.get(locked.job.pk, Past()).size
+        for locked in granted
+    )
+    return granted[: fitting(sizes, room=CLAIMS_BYTES_MAX)]
 
 
 def _check_owner(caller: Caller, owner: str) -> None:

@@ -168,6 +168,16 @@ def _entry(row: sql.Row) -> dict[str, Any]:
     return entry | {"truncated": True} if truncated else entry
 
 
+def shortened(value: Any) -> tuple[Any, bool]:
+    """Return a text, or JSON, within the bound of a text of the story, and whether it was cut.
+
+    JSON that is longer is the beginning of its text.
+    """
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    cut = _cut(text)
+    return (value, False) if cut == text else (cut, True)
+
+
 def _cut(text: str | None) -> str | None:
     """Return the text within its bound; cut between two characters."""
     if text is None or len(encoded := text.encode()) <= TEXT_BYTES_MAX:

@@ -169,7 +169,7 @@ class LockedJob(JobRecord):
     #: The models that its policy allows, in order; read where it is claimed.
     models: list[dict[str, Any]] = field(default_factory=list)
     #: Bytes that its payload takes in an answer; counted where several are claimed.
-    task_bytes: int = 0
+    payload_bytes: int = 0
 
 
 class Work:

@@ -10,11 +10,13 @@ from uuid_utils.compat import uuid7
 
 from agents.entry import Entry
 from governance.core import sql
+from governance.core.wire import ANSWER_BYTES_MAX
 from governance.evidence.envelopes import payload_of
 from governance.money import catalogue
 from jobs import transitions
 from jobs.models import Job, Lease
 from jobs.transitions.claims import CLAIMS_BYTES_MAX
+from jobs.transitions.story import TEXT_BYTES_MAX
 from tests import plans
 from tests.client import Api
 from tests.work import make_available
@@ -150,6 +152,42 @@ def test_batches_carry_no_inputs_nor_read_them(make_job: Any, ops: Api, agent: A
         assert [job["task_id"] for job in jobs] == ["n-1", "n-2"]
         assert not [job for job in jobs if "inputs" in job]
     assert ops.post("/v1/jobs", new | {"task_id": "n-1"}).json()["job"]["inputs"] == {"n": 7}
+
+
+def test_a_page_of_jobs_with_large_results_has_eight_mebibytes(
+    make_job: Any, worker: Entry, ops: Api
+) -> None:
+    for _ in range(12):
+        job = make_job()
+        claimed = transitions.claim_next(entry=worker)[0]
+        done = {"task_id": job.task_id, "attempt": 1, "result": "x" * LARGE}
+        done |= {"fencing_token": claimed.job.fencing_token}
+        transitions.complete(entry=worker, completions=[done])
+
+    first = ops.get("/v1/jobs")
+    second = ops.get(first.json()["next"])
+    listed = [job["task_id"] for page in (first, second) for job in page.json()["results"]]
+    assert listed == [f"task-{n}" for n in range(12, 0, -1)]
+    assert ANSWER_BYTES_MAX - LARGE < len(first.content) <= ANSWER_BYTES_MAX
+    assert second.json()["next"] is None
+
+
+def test_an_item_of_a_batch_has_texts_of_four_kibibytes(
+    make_job: Any, ops: Api, worker: Entry
+) -> None:
+    task = {name: getattr(make_job().task, name) for name in ("source", "title", "goal")}
+    again = task | {"task_id": "n-1", "task_type": "content_prep", "risk_tier": "low"}
+    ops.post("/v1/jobs", again)
+    transitions.claim(entry=worker, task_id="n-1", owner="hermes")
+    done = {"task_id": "n-1", "attempt": 1, "fencing_token": 1, "result": ["x" * 5000]}
+    transitions.complete(entry=worker, completions=[done])
+
+    [item] = ops.post("/v1/jobs/batch", [again]).json()["results"]
+    assert (item["status"], item["outcome"]) == (200, "already_queued")
+    assert item["job"]["result"] == '["' + "x" * (TEXT_BYTES_MAX - 2)
+    assert item["job"]["truncated"] is True
+    alone = ops.post("/v1/jobs", again).json()["job"]
+    assert alone["result"] == ["x" * 5000] and "truncated" not in alone
 
 
 @pytest.mark.parametrize("by_id", [True, False])
