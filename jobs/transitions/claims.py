@@ -25,7 +25,7 @@ from governance.core.errors import (
 )
 from governance.core.wire import ANSWER_BYTES_MAX, fitting
 from jobs.models import Attempt, Job, Lease
-from jobs.queries import JOB_BYTES, TASK_BYTES
+from jobs.queries import JOB_BYTES
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.preconditions import (
     approval_expired,
@@ -54,10 +54,20 @@ CLAIMS_BYTES_MAX = ANSWER_BYTES_MAX
 #: Bytes of the members of a claim whose size hardly varies: the job's, and what it is granted.
 CLAIM_BYTES = JOB_BYTES + 2 * 1024
 
-# Bytes of what the submitter has made as large as it is, in the form in which it is answered.
+#: Bytes of the texts of a task, each with its escapes: goal, title, and what is to be delivered.
+TEXTS_BYTES_MAX = 48 * 1024
+
+# Bytes of what the submitter has made as large as it is, in the form in which it is answered. The
+# texts and the inputs stand in the payload of the envelope, which is three quarters of its bytes;
+# one that is not compressed need not be written as text to be measured.
+ENVELOPE_BYTES = (
+    "CASE WHEN pg_column_compression(t.envelope) IS NULL THEN pg_column_size(t.envelope) + 256"
+    " ELSE octet_length(t.envelope::text) END"
+)
 PAYLOAD_BYTES = (
-    f"({TASK_BYTES} + octet_length(t.envelope::text)"
-    " + CASE WHEN %(with_inputs)s THEN octet_length(t.inputs::text) ELSE 0 END)::int"
+    f"SELECT (v.bytes + LEAST(v.bytes * 3 / 4, CASE WHEN %(with_inputs)s THEN v.bytes"
+    f" ELSE {TEXTS_BYTES_MAX} END) + octet_length(t.labels::text))::int"
+    f" FROM (SELECT {ENVELOPE_BYTES} AS bytes) v"
 )
 CLAIM_ORDER = f"j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
 # Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
@@ -87,7 +97,7 @@ CLAIMABLE = (
 sized AS MATERIALIZED (
   SELECT j.id, b.bytes, sum(b.bytes) OVER (ORDER BY {CLAIM_ORDER}) - b.bytes AS before
     FROM picked j JOIN jobs_task t ON t.job_id = j.id
-   CROSS JOIN LATERAL (SELECT {PAYLOAD_BYTES}) b(bytes))
+   CROSS JOIN LATERAL ({PAYLOAD_BYTES}) b(bytes))
 """
     + SELECT_TO_CLAIM
     + ", z.bytes FROM picked j JOIN sized z ON z.id = j.id"
@@ -114,10 +124,10 @@ class LeaseGrant:
     attempt: Attempt
     lease: Lease
     past: Past
-    #: What the policy allows, in order, as it is answered.
-    models: list[dict[str, Any]]
     #: The database's clock, from which the lease is reckoned.
     at: datetime
+    #: What the policy allows, in order, as it is answered.
+    models: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -22,11 +22,10 @@ from governance.core import audit, clock, outbox, sql
 from governance.core.digests import canonical
 from governance.core.errors import NotFound, WrongOwner
 from governance.core.models import AuditEvent, Fact
-from governance.money.routes import ALLOWED_MODELS
 from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
-from jobs.queries import OPEN_ESCALATION, PAYLOAD, JobRecord
+from jobs.queries import MODELS, OPEN_ESCALATION, PAYLOAD, JobRecord
 from jobs.transitions.authority import ACTOR as AUTHORITY
 from jobs.transitions.authority import end_authority
 
@@ -78,7 +77,6 @@ SELECT_SEVERAL = SELECT_JOBS.replace(
     sql.select_list(Task, "t"), sql.select_list(Task, "t", without=PAYLOAD)
 )
 # And to claim them: the models that they may use.
-MODELS = ALLOWED_MODELS.format(agent="a.name", job_type="y.name", risk_tier="j.risk_tier")
 SELECT_TO_CLAIM = f"{SELECT_JOBS}, {MODELS} AS models "
 JOIN_TASK = (
     " JOIN jobs_task t ON t.job_id = j.id JOIN jobs_jobtype y ON y.id = j.job_type_id"
