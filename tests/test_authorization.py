@@ -25,6 +25,7 @@ MATRIX: dict[str, frozenset[str]] = {
         "intake_task": "submit",
         "list_jobs": "read submit",
         "get_job": "read submit",
+        "list_job_attempts": "read submit work",
         "list_job_events": "read submit",
         # work on its own agent's jobs
         "claim_job": "work",

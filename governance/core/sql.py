@@ -183,10 +183,16 @@ def update(rows: Sequence[Model], fields: tuple[str, ...]) -> Statement:
 
 
 @lru_cache
-def select_list(model: type[Model], alias: str) -> str:
-    """Return the select list of all columns of `model`, each named `<alias>_<column>`."""
+def select_list(model: type[Model], alias: str, *, without: tuple[str, ...] = ()) -> str:
+    """Return the select list of all columns of `model`, each named `<alias>_<column>`.
+
+    :param without: columns that are not read; the rows have null in their place.
+    """
     return ", ".join(
-        f'{alias}."{f.column}" AS {alias}_{f.column}' for f in model._meta.concrete_fields
+        f"NULL AS {alias}_{f.column}"
+        if f.column in without
+        else f'{alias}."{f.column}" AS {alias}_{f.column}'
+        for f in model._meta.concrete_fields
     )
 
 

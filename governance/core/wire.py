@@ -28,6 +28,22 @@ def explained(text: str) -> Form:
     return Form({"description": text})
 
 
+#: Bytes of an answer about several things, as far as they can be left for a further call: claims,
+#: and pages of lists. Source: contract section 1.
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
+
+
+def fitting(sizes: Iterable[int], *, room: int = ANSWER_BYTES_MAX) -> int:
+    """Return how many of the first things fit into one answer by their bytes; one in any case."""
+    count = 0
+    for size in sizes:
+        room -= size
+        if room < 0 and count:
+            break
+        count += 1
+    return count
+
+
 #: RFC 3339, UTC, with microseconds: see `clock.instant`.
 InstantText = Annotated[str, Form({"format": "date-time"})]
 UuidText = Annotated[str, Form({"format": "uuid"})]

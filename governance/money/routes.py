@@ -61,14 +61,28 @@ PRICE_COLUMNS = (
     " ORDER BY t.above_input_tokens), '[]')::text FROM governance_pricetier t"
     " WHERE t.price_id = p.id) AS tiers"
 )
+# The one policy for an agent, a job type and a tier: the most specific of those that fit. In the
+# braces stand what names these three: parameters, or columns of the statement around it.
+POLICY = (
+    "SELECT id FROM governance_routepolicy WHERE retired_at IS NULL"
+    "  AND agent IN ('', {agent}) AND job_type IN ('', {job_type})"
+    "  AND risk_tier IN ('', {risk_tier})"
+    "  ORDER BY (agent <> '')::int + (job_type <> '')::int + (risk_tier <> '')::int DESC,"
+    "  agent DESC, job_type DESC LIMIT 1"
+)
+# The models that a policy allows and that are enabled, in order, as JSON text: what a claim tells
+# of them. Braces as of `POLICY`.
+ALLOWED_MODELS = (
+    "(SELECT coalesce(json_agg(json_build_object('position', l.position, 'provider', m.provider,"
+    f" 'model', m.name) ORDER BY l.position), '[]')::text FROM ({POLICY}) o"
+    " JOIN governance_routepolicymodel l ON l.policy_id = o.id"
+    " JOIN governance_languagemodel m ON m.id = l.model_id AND m.enabled)"
+)
 # The allowed models in order, each with the price in force. Parameters: agent, job type, tier.
 READ_CANDIDATES = (
     "SELECT l.policy_id, l.position, m.id AS model_id, m.provider, m.name, m.enabled,"
     f" m.capabilities::text, m.context_tokens_max, m.output_tokens_max, {PRICE_COLUMNS}"
-    " FROM (SELECT id FROM governance_routepolicy WHERE retired_at IS NULL"
-    "  AND agent IN ('', %s) AND job_type IN ('', %s) AND risk_tier IN ('', %s)"
-    "  ORDER BY (agent <> '')::int + (job_type <> '')::int + (risk_tier <> '')::int DESC,"
-    "  agent DESC, job_type DESC LIMIT 1) y"
+    f" FROM ({POLICY.format(agent='%s', job_type='%s', risk_tier='%s')}) y"
     " JOIN governance_routepolicymodel l ON l.policy_id = y.id"
     " JOIN governance_languagemodel m ON m.id = l.model_id"
     " LEFT JOIN LATERAL (SELECT * FROM governance_price WHERE model_id = m.id"

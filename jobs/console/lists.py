@@ -48,6 +48,7 @@ from jobs.models import (
     Source,
     Upload,
 )
+from jobs.queries import PAYLOAD
 from jobs.transitions import preconditions
 from jobs.verbs.job import APPROVE_EXECUTION
 from jobs.waiting import RECONCILED
@@ -206,7 +207,7 @@ class JobAdmin(OperatorAdmin):
         """Show the head of the job page again."""
         if not self.admin_site.has_permission(request):
             return HttpResponse("Signed out.", status=401)
-        job = self._whole(request, object_id)
+        job = self._whole(request, object_id, without=PAYLOAD)
         context = job_page.load_head(job=job) | self._choices(request, job)
         response = TemplateResponse(request, "console/job_head.html", context)
         response["Cache-Control"] = "no-store"
@@ -231,12 +232,13 @@ class JobAdmin(OperatorAdmin):
         response["Content-Disposition"] = f'attachment; filename="{job.job_id}-{name}.txt"'
         return response
 
-    def _whole(self, request: HttpRequest, object_id: str) -> Job:
+    def _whole(self, request: HttpRequest, object_id: str, *, without: tuple[str, ...] = ()) -> Job:
         if not self.has_view_permission(request):
             raise PermissionDenied
         if not object_id.isdigit():
             raise Http404
         rows = Job.objects.select_related("task", "agent", "job_type")
+        rows = rows.defer(*(f"task__{name}" for name in without))
         job = rows.filter(pk=int(object_id)).first()
         if job is None:
             raise Http404

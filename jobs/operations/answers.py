@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timedelta
-from typing import Annotated, Any, NotRequired, TypedDict, cast
+from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from agents.models import RISK_TIERS
 from governance.core.clock import instant
@@ -18,18 +18,33 @@ from governance.core.wire import (
     explained,
     one_of,
 )
-from jobs.models import Job, Priority
+from jobs.models import Job, Lease, Priority
 from jobs.queries import JobRecord, heartbeat_interval_seconds
 from jobs.transitions.claims import ClaimOutcome, LeaseGrant
 from jobs.transitions.leases import Beat
 from jobs.transitions.reflections import ReflectionOutcome
+from jobs.transitions.story import AttemptRow, shortened
 from jobs.transitions.work import Outcome
 
 State = Annotated[str, one_of(Job.State.values)]
+#: What workers have made as large as it is.
+CUT_OF_SEVERAL: tuple[Literal["result", "error_message", "progress", "escalation_reason"], ...] = (
+    "result",
+    "error_message",
+    "progress",
+    "escalation_reason",
+)
 
 
-class JobOut(TypedDict):
-    """A job."""
+class LeaseSeenOut(TypedDict):
+    """The lease of a running attempt, as it is seen from outside."""
+
+    expires_at: InstantText
+    heartbeat_at: InstantText
+
+
+class ListedJobOut(TypedDict):
+    """A job, as lists have it."""
 
     job_id: UuidText
     task_id: str
@@ -43,7 +58,6 @@ class JobOut(TypedDict):
     source: str
     title: str
     goal: str
-    inputs: AnyObject
     labels: Any
     output_required: TextOrFlag
     rollback_required: bool
@@ -68,6 +82,25 @@ class JobOut(TypedDict):
     created_at: InstantText
     state_since: InstantText
     finished_at: InstantText | None
+
+
+class _OwnOut(TypedDict):
+    progress: Annotated[Any, explained("the last of the running attempt, or of the last one")]
+    escalation_reason: Annotated[str | None, explained("while a person is asked for")]
+
+
+class SeveralJobOut(ListedJobOut, _OwnOut):
+    """A job among several that a call is about; texts, and JSON as text, are cut to 4 KiB."""
+
+    lease: LeaseSeenOut | None
+    truncated: NotRequired[bool]
+
+
+class JobOut(ListedJobOut, _OwnOut):
+    """A job."""
+
+    lease: LeaseSeenOut | None
+    inputs: AnyObject
 
 
 class LeaseOut(TypedDict):
@@ -106,33 +139,61 @@ class StoryOut(TypedDict):
     truncated: NotRequired[bool]
 
 
-class GrantedOut(TypedDict):
+class ModelOut(TypedDict):
+    """A model that the attempt may use, at its place in the policy's order."""
+
+    position: int
+    provider: str
+    model: str
+
+
+class _AttemptOut(TypedDict):
+    attempt: int
+    outcome: Annotated[str | None, explained("null: it runs")]
+    error_code: str | None
+    error_message: str | None
+    claimed_at: InstantText
+    deadline_at: InstantText | None
+    ended_at: InstantText | None
+
+
+class AttemptOut(_AttemptOut):
+    """An attempt, with its `story` and who made it; texts are cut to 4 KiB.
+
+    What follows `ended_at` is for the workers of the job's agent.
+    """
+
+    truncated: NotRequired[bool]
+    result: NotRequired[Any]
+    result_pointer: NotRequired[str | None]
+    progress: NotRequired[Any]
+    rework_reason: NotRequired[str | None]
+    answer: NotRequired[str | None]
+    worker_id: NotRequired[str]
+    session_id: NotRequired[Annotated[UuidText | None, explained("null without a session")]]
+    runtime: NotRequired[str]
+
+
+class CoordinatesOut(TypedDict):
     """What a claim grants its worker, of the job and beside it."""
 
     attempt: int
     fencing_token: int
     runtime: str
     lease: LeaseOut
-    envelope: AnyObject
     execution_digest: str
     attempts_left: int
     attempt_deadline_at: InstantText | None
-    previous_progress: Any
-    rework: ReworkOut | None
-    story: list[StoryOut]
 
 
-class ClaimedJobOut(JobOut):
-    """A job, with what its claimant needs to work on it."""
+class ClaimedJobOut(ListedJobOut, _OwnOut):
+    """A job, with what its claimant holds of it; `lease` is null where nothing was granted."""
 
+    lease: LeaseOut | None
+    inputs: NotRequired[Annotated[AnyObject, explained("where they were asked for")]]
     fencing_token: NotRequired[int]
     runtime: NotRequired[str]
-    lease: NotRequired[HeldLeaseOut]
-    envelope: NotRequired[Annotated[AnyObject, explained("DSSE envelope")]]
     attempt_deadline_at: NotRequired[InstantText | None]
-    previous_progress: NotRequired[Any]
-    rework: NotRequired[ReworkOut | None]
-    story: NotRequired[list[StoryOut]]
 
 
 class JobAnswerOut(TypedDict):
@@ -151,10 +212,13 @@ class ClaimAnswerOut(TypedDict):
     lease: NotRequired[HeldLeaseOut]
     attempt: NotRequired[int]
     runtime: NotRequired[str]
-    envelope: NotRequired[AnyObject]
+    envelope: NotRequired[Annotated[AnyObject, explained("DSSE envelope")]]
     execution_digest: NotRequired[str]
     attempts_left: NotRequired[int]
     attempt_deadline_at: NotRequired[InstantText | None]
+    models: NotRequired[
+        Annotated[list[ModelOut], explained("what its policy allows, in the order of choice")]
+    ]
     previous_progress: NotRequired[Any]
     rework: NotRequired[ReworkOut | None]
     story: NotRequired[list[StoryOut]]
@@ -194,7 +258,13 @@ class _PageOut(TypedDict):
 class JobPageOut(_PageOut):
     """A page of jobs."""
 
-    results: list[JobOut]
+    results: list[ListedJobOut]
+
+
+class AttemptPageOut(_PageOut):
+    """A page of a job's attempts, oldest first."""
+
+    results: list[AttemptOut]
 
 
 class EventOut(TypedDict):
@@ -222,6 +292,40 @@ class EventPageOut(_PageOut):
 
 def job(record: JobRecord) -> JobOut:
     """Return the job; contract section 1, "Shapes"."""
+    lease = _lease_seen(record.lease)
+    return {**listed(record), **_own(record), "lease": lease, "inputs": record.task.inputs}
+
+
+def job_of_several(record: JobRecord) -> SeveralJobOut:
+    """Return a job of several that a call is about: all but its inputs, and nothing large."""
+    lease = _lease_seen(record.lease)
+    found: SeveralJobOut = {**listed(record), **_own(record), "lease": lease}
+    truncated = False
+    for name in CUT_OF_SEVERAL:
+        found[name], cut = shortened(found[name])
+        truncated = truncated or cut
+    return {**found, "truncated": True} if truncated else found
+
+
+def _lease_seen(lease: Lease | None) -> LeaseSeenOut | None:
+    if lease is None:
+        return None
+    return {
+        "expires_at": instant(lease.expires_at),
+        "heartbeat_at": instant(lease.heartbeat_at),
+    }
+
+
+def _own(record: JobRecord) -> _OwnOut:
+    escalated = record.job.state == Job.State.ESCALATED
+    return {
+        "progress": record.progress,
+        "escalation_reason": record.escalation_reason if escalated else None,
+    }
+
+
+def listed(record: JobRecord) -> ListedJobOut:
+    """Return a job as lists have it."""
     row, task, attempt = record.job, record.task, record.last_attempt
     return {
         "job_id": str(row.job_id),
@@ -236,7 +340,6 @@ def job(record: JobRecord) -> JobOut:
         "source": task.source,
         "title": task.title,
         "goal": task.goal,
-        "inputs": task.inputs,
         "labels": task.labels,
         "output_required": task.output_as_given,
         "rollback_required": task.rollback_required,
@@ -269,29 +372,53 @@ def moved(outcome: Outcome) -> JobAnswerOut:
     return {"outcome": outcome.outcome, "job": job(outcome.record)}
 
 
+def moved_of_several(outcome: Outcome) -> AnyObject:
+    """Return what an item of a batch of moves is answered with."""
+    return {"outcome": outcome.outcome, "job": job_of_several(outcome.record)}
+
+
 def controlled(outcome: Outcome) -> ControlAnswerOut:
     """Return what a control of a job is answered with."""
     return {**moved(outcome), "result_code": "APPLIED"}
 
 
-def claimed(outcome: ClaimOutcome) -> ClaimAnswerOut:
+def claimed(outcome: ClaimOutcome, *, inputs: bool = True) -> ClaimAnswerOut:
     """Return what a claim is answered with.
 
-    What it grants stands in the job as well, which so is all that its worker needs.
+    What it grants stands beside the job; of it the coordinates of the attempt stand in the job as
+    well.
+
+    :param inputs: whether they are given in clear, beside the envelope that has them signed.
     """
-    found: ClaimedJobOut = {**job(outcome.record)}
-    if outcome.grant is None and outcome.attempt is not None:
-        gone: ClaimedJobOut = {**found, "lease": None}
-        return {"outcome": outcome.outcome, "job": gone, "attempt": outcome.attempt, "lease": None}
-    if outcome.grant is None:
+    record, grant = outcome.record, outcome.grant
+    found: ClaimedJobOut = {**listed(record), **_own(record), "lease": None}
+    if inputs:
+        found["inputs"] = record.task.inputs
+    if grant is None and outcome.attempt is not None:
+        return {"outcome": outcome.outcome, "job": found, "attempt": outcome.attempt, "lease": None}
+    if grant is None:
         return {"outcome": outcome.outcome, "job": found}
-    granted = _granted(outcome.record, outcome.grant)
-    return {"outcome": outcome.outcome, "job": {**found, **granted}, **granted}
+    held = _coordinates(record, grant)
+    rework = grant.past.rework
+    return {
+        "outcome": outcome.outcome,
+        "job": {**found, **held},
+        **held,
+        "envelope": record.task.envelope,
+        "models": cast(list[ModelOut], grant.models),
+        "previous_progress": grant.past.progress,
+        "rework": {"reason": rework.reason, "attempt": rework.attempt} if rework else None,
+        "story": cast(list[StoryOut], grant.past.story),
+    }
 
 
-def claims(outcomes: list[ClaimOutcome], *, retry_after_seconds: int | None = None) -> ClaimsOut:
-    """Return what a claim of the next jobs is answered with."""
-    results: list[ClaimAnswerOut] = [{"status": 200, **claimed(outcome)} for outcome in outcomes]
+def claims(
+    outcomes: list[ClaimOutcome], *, inputs: bool = True, retry_after_seconds: int | None = None
+) -> ClaimsOut:
+    """Return what a claim of the next jobs is answered with. :param inputs: as of `claimed`."""
+    results: list[ClaimAnswerOut] = [
+        {"status": 200, **claimed(outcome, inputs=inputs)} for outcome in outcomes
+    ]
     return {"results": results, "retry_after_seconds": retry_after_seconds}
 
 
@@ -311,7 +438,29 @@ def reflected(outcome: ReflectionOutcome) -> ReflectionAnswerOut:
 
 def page(records: list[JobRecord], *, next: str | None, previous: str | None) -> JobPageOut:
     """Return a page of jobs, with the cursors of the pages beside it."""
-    return {"results": [job(record) for record in records], "next": next, "previous": previous}
+    return {"results": [listed(record) for record in records], "next": next, "previous": previous}
+
+
+def attempts(
+    rows: list[AttemptRow], *, whole: bool, next: str | None, previous: str | None
+) -> AttemptPageOut:
+    """Return a page of a job's attempts.
+
+    :param whole: for the workers of its agent, who alone are told whose they were.
+    """
+    found = [_attempt(row, whole=whole) for row in rows]
+    return {"results": found, "next": next, "previous": previous}
+
+
+def _attempt(row: AttemptRow, *, whole: bool) -> AttemptOut:
+    times = {
+        "claimed_at": instant(row.claimed_at),
+        "deadline_at": instant(row.deadline_at),
+        "ended_at": instant(row.ended_at),
+    }
+    session = str(row.session_id) if row.session_id else None
+    named = {"worker_id": row.worker_id, "session_id": session, "runtime": row.runtime}
+    return cast(AttemptOut, row.entry | times | (named if whole else {}))
 
 
 def events(rows: list[AuditEvent], *, next: str | None, previous: str | None) -> EventPageOut:
@@ -324,20 +473,15 @@ def _event(row: AuditEvent) -> EventOut:
     return cast(EventOut, json.loads(bytes(row.body)) | hashes)
 
 
-def _granted(record: JobRecord, grant: LeaseGrant) -> GrantedOut:
-    rework = grant.past.rework
+def _coordinates(record: JobRecord, grant: LeaseGrant) -> CoordinatesOut:
     return {
         "attempt": grant.attempt.number,
         "fencing_token": grant.attempt.fencing_token,
         "runtime": grant.attempt.runtime,
         "lease": _lease(grant.lease.expires_at, grant.lease.lease_seconds, at=grant.at),
-        "envelope": record.task.envelope,
         "execution_digest": record.task.execution_digest,
         "attempts_left": record.job.attempts_left,
         "attempt_deadline_at": instant(grant.attempt.deadline_at),
-        "previous_progress": grant.past.progress,
-        "rework": {"reason": rework.reason, "attempt": rework.attempt} if rework else None,
-        "story": cast(list[StoryOut], grant.past.story),
     }
 
 

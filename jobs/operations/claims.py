@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from agents.operations.callers import entry_of, named_entry
 from governance.core.errors import DomainError
@@ -29,6 +30,7 @@ from jobs.transitions.leases import HEARTBEATS_MAX, Beat
 def claim_job(call: Call) -> Answer:
     """Claim a task: its next attempt, a lease, and a new fencing token."""
     entry, body = named_entry(call, call.body.get("worker_id")), call.body
+    rendered = partial(answers.claimed, inputs=_wants_inputs(call))
 
     def move() -> Answer:
         outcome = transitions.claim(
@@ -39,14 +41,14 @@ def claim_job(call: Call) -> Answer:
             runtime=body.get("runtime"),
         )
         if isinstance(outcome, DomainError):
-            return answer_of(outcome, answers.claimed)
+            return answer_of(outcome, rendered)
         _count([outcome])
         kept_as = repeated_claims.as_kept([outcome])
-        return replace(answer_of(outcome, answers.claimed), kept_as=kept_as)
+        return replace(answer_of(outcome, rendered), kept_as=kept_as)
 
     def render(found: Answered) -> Answer:
         [outcome] = _again(found)
-        return replace(found.answer, body=answers.claimed(outcome))
+        return replace(found.answer, body=rendered(outcome))
 
     return call.once(move, render=render)
 
@@ -66,6 +68,7 @@ def claim_jobs(call: Call) -> Answer:
     was granted.
     """
     entry, body = named_entry(call, call.body.get("worker_id")), call.body
+    inputs = _wants_inputs(call)
 
     def move() -> Answer:
         outcomes = transitions.claim_next(
@@ -75,13 +78,15 @@ def claim_jobs(call: Call) -> Answer:
             task_types=body.get("task_types"),
             runtime=body.get("runtime"),
             lease_seconds=body.get("lease_seconds"),
+            with_inputs=inputs,
         )
         _count(outcomes)
         kept_as = repeated_claims.as_kept(outcomes)
-        return Answer(DONE, answers.claims(outcomes), recorded=bool(outcomes), kept_as=kept_as)
+        answer = answers.claims(outcomes, inputs=inputs)
+        return Answer(DONE, answer, recorded=bool(outcomes), kept_as=kept_as)
 
     def render(found: Answered) -> Answer:
-        return replace(found.answer, body=answers.claims(_again(found)))
+        return replace(found.answer, body=answers.claims(_again(found), inputs=inputs))
 
     def look() -> Answer | None:
         answer = call.once(move, render=render)
@@ -125,6 +130,15 @@ def _again(found: Answered) -> list[ClaimOutcome]:
     """Return what a claim that has its record is answered with now."""
     names = repeated_claims.names_in(found.answer.members)
     return repeated_claims.read_and_commit(names, session_pk=found.session_pk)
+
+
+def _wants_inputs(call: Call) -> bool:
+    """Return whether a claim gives the inputs in clear: to callers without a session, by default.
+
+    They stand in the envelope in any case, which only newer workers read.
+    """
+    wanted = call.body.get("include_inputs")
+    return call.context.session_id is None if wanted is None else bool(wanted)
 
 
 def _count(outcomes: list[ClaimOutcome]) -> None:

@@ -58,7 +58,7 @@ def queue_jobs(call: Call) -> Answer:
         return answer_each(
             call.body,
             lambda tasks: transitions.intake(principal=principal, envelopes=tasks),
-            answers.moved,
+            answers.moved_of_several,
             made=MADE,
         )
 

@@ -70,7 +70,7 @@ def complete_jobs(call: Call) -> Answer:
         return answer_each(
             items,
             lambda completions: transitions.complete(entry=entry, completions=completions),
-            answers.moved,
+            answers.moved_of_several,
         )
 
     return call.once(move)

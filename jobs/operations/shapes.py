@@ -166,6 +166,11 @@ class _WorkerIn(Shape):
     lease_seconds = Whole(
         min_value=LEASE_SECONDS_MIN, max_value=LEASE_SECONDS_MAX, required=False, allow_null=True
     )
+    include_inputs = Flag(
+        required=False,
+        allow_null=True,
+        help_text="Give the inputs beside the envelope too; by default to whom has no session.",
+    )
 
 
 class ClaimIn(_WorkerIn):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from agents.entry import Caller, Entry, enter
 from agents.models import RISK_RANK, RiskTier
@@ -23,7 +24,9 @@ from governance.core.errors import (
     RiskNotAllowed,
     WrongOwner,
 )
+from governance.core.wire import ANSWER_BYTES_MAX, fitting
 from jobs.models import Attempt, Job, Lease
+from jobs.queries import JOB_BYTES
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.preconditions import (
     approval_expired,
@@ -35,7 +38,7 @@ from jobs.transitions.story import Past, read_pasts
 from jobs.transitions.sweeping import end_attempt_if_due
 from jobs.transitions.work import (
     JOIN_TASK,
-    SELECT_JOBS,
+    SELECT_TO_CLAIM,
     LockedJob,
     Outcome,
     State,
@@ -48,7 +51,26 @@ from jobs.transitions.work import (
 LEASE_SECONDS_MIN = 60
 LEASE_SECONDS_MAX = 3600
 CLAIM_LIMIT_MAX = 100
+CLAIMS_BYTES_MAX = ANSWER_BYTES_MAX
+#: Bytes of the members of a claim whose size hardly varies: the job's, and what it is granted.
+CLAIM_BYTES = JOB_BYTES + 2 * 1024
 
+#: Bytes of the texts of a task, each with its escapes: goal, title, and what is to be delivered.
+TEXTS_BYTES_MAX = 48 * 1024
+
+# Bytes of what the submitter has made as large as it is, in the form in which it is answered. The
+# texts and the inputs stand in the payload of the envelope, which is three quarters of its bytes;
+# one that is not compressed need not be written as text to be measured.
+ENVELOPE_BYTES = (
+    "CASE WHEN pg_column_compression(t.envelope) IS NULL THEN pg_column_size(t.envelope) + 256"
+    " ELSE octet_length(t.envelope::text) END"
+)
+PAYLOAD_BYTES = (
+    f"SELECT (v.bytes + LEAST(v.bytes * 3 / 4, CASE WHEN %(with_inputs)s THEN v.bytes"
+    f" ELSE {TEXTS_BYTES_MAX} END) + octet_length(t.labels::text))::int"
+    f" FROM (SELECT {ENVELOPE_BYTES} AS bytes) v"
+)
+CLAIM_ORDER = f"j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
 # Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
 # job_claim_idx once per priority, from the highest, and stops at the limit; only what was picked is
 # sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
@@ -72,12 +94,17 @@ CLAIMABLE = (
           ORDER BY {Job.CLAIMABLE_AT.format("c")}, c.id
           LIMIT %(limit)s
             FOR NO KEY UPDATE SKIP LOCKED) n
-   LIMIT %(limit)s)
+   LIMIT %(limit)s),
+sized AS MATERIALIZED (
+  SELECT j.id, b.bytes, sum(b.bytes) OVER (ORDER BY {CLAIM_ORDER}) - b.bytes AS before
+    FROM picked j JOIN jobs_task t ON t.job_id = j.id
+   CROSS JOIN LATERAL ({PAYLOAD_BYTES}) b(bytes))
 """
-    + SELECT_JOBS
-    + "FROM picked j"
+    + SELECT_TO_CLAIM
+    + ", z.bytes FROM picked j JOIN sized z ON z.id = j.id"
+    + f" AND z.before < {CLAIMS_BYTES_MAX}"
     + JOIN_TASK
-    + f" ORDER BY j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
+    + f" ORDER BY {CLAIM_ORDER}"
 )
 # The same again, past the jobs of the first walk: in place of those that it had to put on hold.
 CLAIMABLE_BESIDE = CLAIMABLE.replace(
@@ -100,6 +127,8 @@ class LeaseGrant:
     past: Past
     #: The database's clock, from which the lease is reckoned.
     at: datetime
+    #: What the policy allows, in order, as it is answered.
+    models: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -137,7 +166,7 @@ def claim(
         AttemptsExhausted, MaintenanceInhibited, AdmissionClosed, AdmissionDraining,
         RiskNotAllowed: not now, or not to this agent.
     """
-    work = lock([task_id], entry=entry, make_session=True)
+    work = lock([task_id], entry=entry, make_session=True, to_claim=True)
     caller = work.worker
     _check_owner(caller, owner)
     locked = work.get(task_id)
@@ -204,15 +233,18 @@ def claim_next(
     task_types: list[str] | None = None,
     runtime: str | None = None,
     lease_seconds: int | None = None,
+    with_inputs: bool = True,
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
     Returns an empty list when there is nothing to do. Jobs above the agent's highest risk tier are
     passed over. Jobs whose approval has expired are put back on hold on the way, and others are
-    looked for in their place.
+    looked for in their place. Of several jobs no more are granted than `CLAIMS_BYTES_MAX` has room
+    for, and the first in any case.
 
     :param owner: as of `claim`.
     :param limit: 1 to 100.
+    :param with_inputs: whether the answer has the inputs beside the envelope.
     :raises InvalidArgument: there is no job type of one of the names.
     :raises WrongOwner: it asks for another agent's jobs.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
@@ -221,6 +253,7 @@ def claim_next(
         "agent_id": entry.principal.id,
         "types": task_types or None,
         "limit": min(limit, CLAIM_LIMIT_MAX),
+        "with_inputs": with_inputs,
     }
     also = [sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)]
     if task_types:
@@ -241,9 +274,10 @@ def claim_next(
         )
         work.now = clock["now"]
         granted += _grantable(work, rows)
+    pasts = _pasts(granted)
+    granted = _with_room(granted, pasts)
     for locked in granted:
         _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
-    pasts = _pasts(granted)
     work.save()
     return [ClaimOutcome("claimed", locked, _granted(work, locked, pasts)) for locked in granted]
 
@@ -253,12 +287,22 @@ def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
     fit = []
     for row in rows:
         locked = from_row(row)
+        locked.payload_bytes = row["bytes"]
         work.locked[locked.job.task_id] = locked
         if approval_expired(locked.job, at=work.now):
             end_approval(work, locked, actor=work.worker.actor, reason=EXPIRED_BEFORE_CLAIM)
         else:
             fit.append(locked)
     return fit
+
+
+def _with_room(granted: list[LockedJob], pasts: dict[int, Past]) -> list[LockedJob]:
+    """Return the first of the jobs that one answer has room for; one in any case."""
+    sizes = (
+        CLAIM_BYTES + locked.payload_bytes + pasts.get(locked.job.pk, Past()).size
+        for locked in granted
+    )
+    return granted[: fitting(sizes, room=CLAIMS_BYTES_MAX)]
 
 
 def _check_owner(caller: Caller, owner: str) -> None:
@@ -425,9 +469,10 @@ def _grant(
     )
 
 
-def _pasts(granted: list[LockedJob]) -> dict[int, Past]:
+def _pasts(jobs: list[LockedJob]) -> dict[int, Past]:
     """Return what earlier attempts have left, by job; asks only for jobs that were tried before."""
-    return read_pasts([locked.job.task_id for locked in granted if locked.job.attempt > 1])
+    tried = [one for one in jobs if one.job.attempt > (0 if one.lease is None else 1)]
+    return read_pasts([one.job.task_id for one in tried])
 
 
 def _granted(work: Work, locked: LockedJob, pasts: dict[int, Past]) -> LeaseGrant:
@@ -438,5 +483,6 @@ def _granted(work: Work, locked: LockedJob, pasts: dict[int, Past]) -> LeaseGran
         attempt=attempt,
         lease=locked.lease,
         past=pasts.get(locked.job.pk) or Past(),
+        models=locked.models,
         at=work.now,
     )

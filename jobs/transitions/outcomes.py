@@ -162,6 +162,7 @@ def escalate(
         details={"notify_to": notify_to},
     )
     work.save()
+    locked.escalation_reason = reason
     return Outcome("recorded", locked)
 
 

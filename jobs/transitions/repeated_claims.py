@@ -6,20 +6,21 @@ whose it is, is read at every repetition. Source: contract, section 3.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from governance.core import sql
 from jobs.models import Lease
-from jobs.queries import JOB_COLUMNS, JOB_TABLES, JobRecord, record_of
+from jobs.queries import JOB_ROWS, MODELS, JobRecord, record_of
 from jobs.transitions.claims import ClaimOutcome, LeaseGrant
 from jobs.transitions.story import Past, past_statements, pasts_of
 
 # No lock: one statement, and what it reads was so at one instant. Index: the unique one on task_id.
 READ_AGAIN = (
-    f"SELECT clock_timestamp() AS now, {JOB_COLUMNS}, {sql.select_list(Lease, 'l')}{JOB_TABLES}"
-    " LEFT JOIN jobs_lease l ON l.job_id = j.id WHERE j.task_id = ANY(%s::text[])"
+    f"SELECT clock_timestamp() AS now, {MODELS} AS models, {JOB_ROWS}"
+    "WHERE j.task_id = ANY(%s::text[])"
 )
 
 
@@ -105,6 +106,7 @@ def _grant(record: JobRecord, row: sql.Row, pasts: Mapping[int, Past]) -> LeaseG
         lease=sql.build(Lease, row, "l"),
         past=pasts.get(record.job.pk) or Past(),
         at=row["now"],
+        models=json.loads(row["models"]),
     )
 
 

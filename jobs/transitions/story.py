@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from governance.core import sql
 
@@ -15,26 +17,47 @@ STORY_BYTES_MAX = 64 * 1024
 #: More could not be told, however little there is to say of each.
 ATTEMPTS_MAX = 400
 
-# No lock but that of the jobs, which the caller holds. Texts are cut here, so that a large result
-# does not travel: to so many characters, which are at least as many bytes.
-READ_STORY = f"""
-SELECT p.job_id, p.number, p.outcome, p.error_code,
-       left(p.error_message, {TEXT_BYTES_MAX + 1}) AS error_message,
+#: What is told of an attempt beside its number and outcome, in this order; what of it is JSON.
+MEMBERS = (
+    *("error_code", "error_message", "result", "result_pointer", "progress", "rework_reason"),
+    "answer",
+)
+JSON_MEMBERS = frozenset({"result", "progress"})
+
+# Texts are cut here, so that a large result does not travel: to so many characters, which are at
+# least as many bytes.
+_PUBLIC_COLUMNS = f"""p.job_id, p.number, p.outcome, p.error_code,
+       left(p.error_message, {TEXT_BYTES_MAX + 1}) AS error_message"""
+_COLUMNS = f"""{_PUBLIC_COLUMNS},
        left(p.result::text, {TEXT_BYTES_MAX + 1}) AS result, p.result_pointer,
-       left(p.progress::text, {TEXT_BYTES_MAX + 1}) AS progress,
+       left(coalesce(p.progress, l.progress)::text, {TEXT_BYTES_MAX + 1}) AS progress,
        left(r.reason, {TEXT_BYTES_MAX + 1}) AS rework_reason,
-       left(e.resolve_reason, {TEXT_BYTES_MAX + 1}) AS answer
-  FROM jobs_job j
-  JOIN jobs_attempt p ON p.job_id = j.id AND p.ended_at IS NOT NULL
-       AND p.number > j.attempt - {ATTEMPTS_MAX}
+       left(e.resolve_reason, {TEXT_BYTES_MAX + 1}) AS answer"""
+_AROUND = """
+  LEFT JOIN jobs_lease l ON l.job_id = p.job_id AND l.attempt = p.number
   LEFT JOIN LATERAL (
-       SELECT reason FROM jobs_review WHERE job_id = j.id AND attempt = p.number
+       SELECT reason FROM jobs_review WHERE job_id = p.job_id AND attempt = p.number
           AND verdict = 'needs_rework' ORDER BY id DESC LIMIT 1) r ON true
   LEFT JOIN LATERAL (
-       SELECT resolve_reason FROM jobs_escalation WHERE job_id = j.id AND attempt = p.number
-          AND resolution <> 'ended' ORDER BY id DESC LIMIT 1) e ON true
+       SELECT resolve_reason FROM jobs_escalation WHERE job_id = p.job_id AND attempt = p.number
+          AND resolution <> 'ended' ORDER BY id DESC LIMIT 1) e ON true"""
+# No lock but that of the jobs, which the caller holds.
+READ_STORY = f"""
+SELECT {_COLUMNS}
+  FROM jobs_job j
+  JOIN jobs_attempt p ON p.job_id = j.id AND p.ended_at IS NOT NULL
+       AND p.number > j.attempt - {ATTEMPTS_MAX}{_AROUND}
  WHERE j.task_id = ANY(%s::text[]) ORDER BY p.job_id, p.number
 """
+# No lock. Index: attempt_number_once.
+_READ_ATTEMPTS = """
+SELECT {columns}, p.claimed_at, p.deadline_at, p.ended_at, p.worker_id, p.runtime,
+       CASE WHEN s.kind = 'activated' THEN s.session_id END AS session_id
+  FROM jobs_attempt p LEFT JOIN agents_session s ON s.id = p.session_id{around}
+ WHERE p.job_id = %s AND p.number = ANY(%s) ORDER BY p.number
+"""
+READ_ATTEMPTS = _READ_ATTEMPTS.format(columns=_COLUMNS, around=_AROUND)
+READ_ATTEMPTS_FOR_ALL = _READ_ATTEMPTS.format(columns=_PUBLIC_COLUMNS, around="")
 READ_PROGRESS = (
     "SELECT DISTINCT ON (p.job_id) p.job_id, p.progress::text AS progress FROM jobs_attempt p"
     " JOIN jobs_job j ON j.id = p.job_id"
@@ -66,6 +89,37 @@ class Past:
     #: The last that was not null, whole.
     progress: Any = None
     rework: Rework | None = None
+    #: Bytes that all of it takes as JSON, at most.
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class AttemptRow:
+    """An attempt as its job's list has it: what is told of it, its times, and who made it.
+
+    :param entry: an entry of the story, or so much of it as all may know.
+    :param session_id: of an activated session.
+    """
+
+    entry: dict[str, Any]
+    claimed_at: datetime
+    deadline_at: datetime | None
+    ended_at: datetime | None
+    worker_id: str
+    runtime: str
+    session_id: UUID | None
+
+
+def read_attempts(*, job_pk: int, numbers: list[int], whole: bool) -> list[AttemptRow]:
+    """Return the attempts of these numbers, the running one among them, oldest first.
+
+    :param whole: tell of each what the next attempt is told; else no more than its outcome, with
+        code and message.
+    """
+    reading = READ_ATTEMPTS if whole else READ_ATTEMPTS_FOR_ALL
+    [rows] = sql.pipeline(sql.Statement(reading, (job_pk, numbers)))
+    beside = tuple(name for name in AttemptRow.__dataclass_fields__ if name != "entry")
+    return [AttemptRow(_entry(row), **{name: row[name] for name in beside}) for row in rows]
 
 
 def read_pasts(task_ids: list[str]) -> dict[int, Past]:
@@ -88,36 +142,46 @@ def pasts_of(found: list[list[sql.Row]]) -> dict[int, Past]:
         pasts.setdefault(row["job_id"], Past()).story.append(_entry(row))
     for past in pasts.values():
         past.story = within_bounds(past.story)
+        past.size = sum(map(_size, past.story))
     for row in progress:
-        pasts.setdefault(row["job_id"], Past()).progress = json.loads(row["progress"])
+        past = pasts.setdefault(row["job_id"], Past())
+        past.progress = json.loads(row["progress"])
+        past.size += len(row["progress"].encode())
     for row in reworks:
-        rework = Rework(row["reason"], row["attempt"])
-        pasts.setdefault(row["job_id"], Past()).rework = rework
+        past = pasts.setdefault(row["job_id"], Past())
+        past.rework = Rework(row["reason"], row["attempt"])
+        past.size += _size(row["reason"])
     return pasts
 
 
 def _entry(row: sql.Row) -> dict[str, Any]:
-    """Return what is told of an attempt: what there is of it, each text within its bound."""
-    texts = {name: row[name] or None for name in ("error_message", "rework_reason", "answer")}
-    values = {name: row[name] for name in ("result", "progress")}
-    cut = {name: _cut(text) for name, text in (texts | values).items()}
-    truncated = any(cut[name] != text for name, text in (texts | values).items())
-    # JSON is told as it is where it is whole, and else as the beginning of its text.
-    for name, text in values.items():
-        if text is not None and cut[name] == text:
-            cut[name] = json.loads(text)
-    entry = {
-        "attempt": row["number"],
-        "outcome": row["outcome"],
-        "error_code": row["error_code"] or None,
-        "error_message": cut["error_message"],
-        "result": cut["result"],
-        "result_pointer": row["result_pointer"] or None,
-        "progress": cut["progress"],
-        "rework_reason": cut["rework_reason"],
-        "answer": cut["answer"],
-    }
+    """Return what is told of an attempt: what there is of it, each text within its bound.
+
+    Of a row that has not all of it, so much as it has.
+    """
+    entry: dict[str, Any] = {"attempt": row["number"], "outcome": row["outcome"]}
+    truncated = False
+    for name in MEMBERS:
+        if name not in row:
+            continue
+        text = row[name]
+        entry[name] = _cut(text or None)
+        if entry[name] != (text or None):
+            truncated = True
+        elif name in JSON_MEMBERS and text is not None:
+            # JSON is told as it is where it is whole, and else as the beginning of its text.
+            entry[name] = json.loads(text)
     return entry | {"truncated": True} if truncated else entry
+
+
+def shortened(value: Any) -> tuple[Any, bool]:
+    """Return a text, or JSON, within the bound of a text of the story, and whether it was cut.
+
+    JSON that is longer is the beginning of its text.
+    """
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    cut = _cut(text)
+    return (value, False) if cut == text else (cut, True)
 
 
 def _cut(text: str | None) -> str | None:
@@ -147,7 +211,7 @@ def within_bounds(story: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return kept
 
 
-def _size(entry: dict[str, Any]) -> int:
-    """Return the bytes that an entry takes in a compact JSON array."""
-    text = json.dumps(entry, ensure_ascii=False, separators=(",", ":"))
+def _size(value: Any) -> int:
+    """Return the bytes that an entry, or a text, takes in a compact JSON array."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode()) + len(",")

@@ -8,6 +8,7 @@ A move on one job is the move on a set of one.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ from governance.core.models import AuditEvent, Fact
 from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
-from jobs.queries import JobRecord
+from jobs.queries import MODELS, OPEN_ESCALATION, PAYLOAD, JobRecord
 from jobs.transitions.authority import ACTOR as AUTHORITY
 from jobs.transitions.authority import end_authority
 
@@ -73,6 +74,12 @@ SELECT_JOBS = (
     f"SELECT {sql.select_list(Job, 'j')}, {sql.select_list(Task, 't')}, "
     f"{sql.select_list(JobType, 'y')}, a.name AS owner "
 )
+# Of several jobs without the payload, which their answers do not carry.
+SELECT_SEVERAL = SELECT_JOBS.replace(
+    sql.select_list(Task, "t"), sql.select_list(Task, "t", without=PAYLOAD)
+)
+# And to claim them: the models that they may use.
+SELECT_TO_CLAIM = f"{SELECT_JOBS}, {MODELS} AS models "
 JOIN_TASK = (
     " JOIN jobs_task t ON t.job_id = j.id JOIN jobs_jobtype y ON y.id = j.job_type_id"
     " JOIN agents_agent a ON a.id = j.agent_id "
@@ -90,13 +97,14 @@ LOCK_LEASES = (
     " WHERE j.task_id = ANY(%s::text[]) ORDER BY l.job_id FOR NO KEY UPDATE OF l"
 )
 # What stands around the jobs once they are locked, and the clock, in one statement after the locks:
-# each job's lease; its running or last attempt and those of the numbers that the request names,
-# each with the kind of session that made it. One row per attempt, and one for a job without.
+# each job's lease and open escalation; its running or last attempt and those of the numbers that
+# the request names, each with the kind of session that made it. One row per attempt, and one for a
+# job without.
 READ_CONTEXT = (
     f"SELECT clock_timestamp() AS now, j.id AS job_id, {sql.select_list(Lease, 'l')},"
-    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind"
+    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, e.reason AS escalation_reason"
     " FROM jobs_job j"
-    " LEFT JOIN jobs_lease l ON l.job_id = j.id"
+    f" LEFT JOIN jobs_lease l ON l.job_id = j.id {OPEN_ESCALATION}"
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
     " LEFT JOIN agents_session s ON s.id = p.session_id WHERE j.task_id = ANY(%s::text[])"
 )
@@ -155,13 +163,16 @@ class LockedJob(JobRecord):
     """A locked job with what stands around it."""
 
     type: JobType
-    lease: Lease | None = None
     #: The numbers of the attempts that an activated session has made, of those that are read.
     activated: set[int] = field(default_factory=set)
     #: All that have ended, where the request names no attempt.
     ended: list[EndedAttempt] = field(default_factory=list)
     #: The worker that an item of a batch names; empty: whom the request names.
     worker_id: str = ""
+    #: The models that its policy allows, in order; read where it is claimed.
+    models: list[dict[str, Any]] = field(default_factory=list)
+    #: Bytes that its payload takes in an answer; counted where several are claimed.
+    payload_bytes: int = 0
 
     def identity(self, attempt: Attempt) -> str:
         """Return the external identity of an attempt of the job; contract section 5."""
@@ -417,6 +428,7 @@ def lock(
     make_session: bool = False,
     if_free: bool = False,
     unnumbered: bool = False,
+    to_claim: bool = False,
 ) -> Work:
     """Lock the jobs and read what stands around them, in one round trip.
 
@@ -425,8 +437,14 @@ def lock(
     :param first: what is locked between the caller's agent and the jobs.
     :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
     :param unnumbered: the request names no attempt of some job: read those that have ended.
+    :param to_claim: read the models that the jobs may use.
     """
-    statements = [*first, sql.any_of(LOCK_IF_FREE if if_free else LOCK_BY_TASK, task_ids)]
+    locking = LOCK_IF_FREE if if_free else LOCK_BY_TASK
+    if to_claim:
+        locking = locking.replace(SELECT_JOBS, SELECT_TO_CLAIM, 1)
+    elif len(task_ids) > 1:
+        locking = locking.replace(SELECT_JOBS, SELECT_SEVERAL, 1)
+    statements = [*first, sql.any_of(locking, task_ids)]
     if if_free:
         statements.append(sql.any_of(LOCK_LEASES, task_ids))
     statements.append(read_context(task_ids, numbers))
@@ -474,6 +492,7 @@ def load_context(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
         one, number = by_pk.get(row["job_id"]), row["p_number"]
         if one is None:
             continue
+        one.escalation_reason = row["escalation_reason"]
         if one.lease is None and row["l_job_id"] is not None:
             one.lease = sql.build(Lease, row, "l")
         if number is not None:
@@ -498,6 +517,7 @@ def from_row(row: sql.Row) -> LockedJob:
         owner=row["owner"],
         job_type=job_type.name,
         type=job_type,
+        models=json.loads(row["models"]) if "models" in row else [],
     )
 
 

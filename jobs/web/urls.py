@@ -37,6 +37,7 @@ BINDINGS = (
         statuses={"recorded": 201},
         etag=OF_JOB,
     ),
+    Binding("GET", "jobs/{task_id}/attempts", reads.list_job_attempts),
     Binding("GET", "jobs/{task_id}/events", reads.list_job_events),
     Binding("POST", "jobs/{task_id}/control", control.control_job, etag=OF_JOB),
     Binding("POST", "routes", executions.decide_route),

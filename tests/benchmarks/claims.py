@@ -196,7 +196,12 @@ class Cycle:
 
         from jobs.transitions.claims import CLAIMABLE
 
-        asked = {"agent_id": self.entry.principal.id, "types": None, "limit": 1}
+        asked = {
+            "agent_id": self.entry.principal.id,
+            "types": None,
+            "limit": 1,
+            "with_inputs": False,
+        }
         with connection.cursor() as cursor:
             cursor.execute("EXPLAIN " + CLAIMABLE, asked)
             return "\n".join(line for (line,) in cursor.fetchall())

@@ -671,7 +671,7 @@ class TestClaimNext:
     ) -> None:
         for number in range(20):
             make_job(task_id=f"t-{number}", priority=("low", "normal", "high")[number % 3])
-        params = {"agent_id": hermes.id, "types": None, "limit": 10}
+        params = {"agent_id": hermes.id, "types": None, "limit": 10, "with_inputs": True}
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL enable_seqscan = off")
             cursor.execute("SET LOCAL enable_bitmapscan = off")

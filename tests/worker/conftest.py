@@ -306,7 +306,9 @@ class ScriptedPlane:
             "heartbeat_interval_seconds": self.interval_seconds,
             "expires_at": "2026-01-01T00:15:00Z",
         }
-        inner = {k: v for k, v in job.items() if k not in ("fencing_token", "envelope")}
+        # The inputs are where they are signed: the worker does not ask for them beside that.
+        within = ("fencing_token", "envelope", "inputs")
+        inner = {name: value for name, value in job.items() if name not in within}
         extra = {name: job[name] for name in beside}
         extra |= {"lease": lease, "previous_progress": None, "rework": None}
         return {"outcome": "claimed", "job": inner} | extra

@@ -40,6 +40,18 @@ def test_a_claimed_job_is_run_and_its_result_completes_it(plane, start_worker, p
     assert not list((running.data / "journal").rglob("*.json"))
 
 
+def test_inputs_are_taken_from_the_envelope_and_not_asked_for_beside_it(
+    plane, start_worker, program
+):
+    plane.add_job("task-1", inputs={"n": 1})
+    running = start_worker(program("answer(result=request['inputs'])"), max_jobs=1)
+    _, body = plane.outcome_of("task-1")
+    running.join()
+
+    assert body["result"]["n"] == 1
+    assert {call.body["include_inputs"] for call in plane.calls("/claims")} == {False}
+
+
 def test_artifacts_are_kept_by_checksum_and_described_without_a_path(plane, start_worker, program):
     plane.add_job("task-1")
     running = start_worker(

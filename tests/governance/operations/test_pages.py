@@ -9,6 +9,7 @@ import pytest
 from django.db.models import QuerySet
 
 from governance.core.errors import InvalidArgument
+from governance.core.wire import ANSWER_BYTES_MAX
 from governance.operations.pages import PAGE_SIZE, PAGE_SIZE_MAX, Page, page_of
 from jobs.models import Job
 
@@ -47,6 +48,24 @@ def test_pages_lead_forth_and_back_through_every_row_once(
     assert "".join(name for found in forth for name in found) == expected
     assert list(reversed(back)) == forth
     assert page.next is not None or size >= COUNT
+
+
+def test_a_page_ends_where_an_answer_is_full(
+    jobs: QuerySet[Job],
+) -> None:
+    def weigh(rows: list[Any]) -> list[int]:
+        return [ANSWER_BYTES_MAX // 2 if job.task_id != "task-3" else 2**40 for job in rows]
+
+    def of(cursor: str | None) -> Page:
+        return page_of(jobs, {"cursor": cursor} if cursor else {}, key="id", weigh=weigh)
+
+    pages = [of(None)]
+    while pages[-1].next:
+        pages.append(of(pages[-1].next))
+    # One that is larger than an answer may be has a page of its own.
+    assert [names(page) for page in pages] == [["1", "2"], ["3"], ["4", "5"]]
+    assert names(of(pages[-1].previous)) == ["3"]
+    assert names(of(pages[1].previous)) == ["1", "2"]
 
 
 def test_a_page_past_the_end_leads_nowhere(jobs: QuerySet[Job]) -> None:

@@ -419,14 +419,15 @@ def test_the_events_of_a_job_are_listed_as_they_were_hashed(ops, claimed):
 # --- claims ----------------------------------------------------------------------------------
 
 
-def test_a_claim_gives_token_lease_and_envelope_also_within_the_job(claimed):
+def test_a_claim_gives_token_and_lease_also_within_the_job_and_the_envelope_once(claimed):
     assert claimed["outcome"] == "claimed"
     job = claimed["job"]
     assert (job["attempt"], job["attempt_number"], job["claimed_by"]) == (1, 1, "w1")
     assert job["fencing_token"] == claimed["fencing_token"] == 1
     assert job["lease"] == claimed["lease"]
     assert job["lease"].keys() == {"ttl_seconds", "heartbeat_interval_seconds", "expires_at"}
-    assert job["envelope"]["payloadType"] and len(job["execution_digest"]) == 64
+    assert claimed["envelope"]["payloadType"] and len(job["execution_digest"]) == 64
+    assert not job.keys() & {"envelope", "story", "previous_progress", "rework", "models"}
 
 
 def test_a_second_claim_of_the_same_name_is_given_the_same_again(worker, claimed):
@@ -566,7 +567,7 @@ def test_a_session_that_asks_again_gets_what_its_claim_gave(ops, worker):
     again = worker.post("/v1/jobs/t-1/claim", **session).json()
 
     assert again["outcome"] == "already_running"
-    assert again["job"]["previous_progress"] == {"step": 3}
+    assert again["previous_progress"] == {"step": 3}
     varying = {"lease", "outcome", "job"}
     assert {k: v for k, v in again.items() if k not in varying} == {
         k: v for k, v in second.items() if k not in varying

@@ -201,6 +201,8 @@ class Worker:
             "runtime": self._adapter.runtime,
             "lease_seconds": self._plan.lease_seconds,
             "wait_seconds": 0 if self._plan.until_empty else self._plan.wait_seconds,
+            # They are taken from the envelope, where they are signed.
+            "include_inputs": False,
         }
         if self._plan.task_types:
             body["task_types"] = list(self._plan.task_types)
