@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -12,7 +13,7 @@ from governance.core.errors import NotFound
 from governance.money import ledger
 from governance.money.ledger import End, Resolved, Routed, RouteRequest
 from governance.money.models import Reservation
-from governance.money.pricing import Usage
+from governance.money.pricing import read_usage
 from jobs.executions.binding import (
     Binding,
     lock_bound,
@@ -83,7 +84,7 @@ def resolve_reservation(
     binding: Binding,
     reservation_id: UUID,
     end: str,
-    usage: dict[str, int] | None = None,
+    usage: Any = None,
     provider_response_id: str = "",
     error_code: str = "",
     cost_basis: str = "",
@@ -92,6 +93,7 @@ def resolve_reservation(
 
     A repetition is answered, or refused, by the recorded end, whatever the job has come to since.
 
+    :param usage: any JSON; one that is odd is kept and flagged, and the estimate booked.
     :raises InvalidArgument: usage or cost basis contradict the end.
     :raises ModelReservationStateInvalid: it has ended otherwise, or `released` after its
         execution started.
@@ -101,7 +103,7 @@ def resolve_reservation(
     wanted = End(
         reservation_id=reservation_id,
         ended_as=end,
-        usage=Usage.read(usage),
+        usage=read_usage(usage),
         provider_response_id=provider_response_id,
         error_code=error_code,
         cost_basis=cost_basis or None,

@@ -159,7 +159,12 @@ def test_a_chore_that_fails_is_told_and_ends_nothing(
         transitions.Failures(),
         set(),
     )
-    command.options = {"batch_size": 10, "seal_interval": 1, "prune_interval": 0}
+    command.options = {
+        "batch_size": 10,
+        "seal_interval": 1,
+        "prune_interval": 0,
+        "prices_interval": 0,
+    }
     command._due = {"prune": 0.0, "seal": 0.0}
     monkeypatch.setattr(sweep.runs, "advance_abandoned", lambda: {}["missing"])
 
