@@ -30,7 +30,8 @@ from governance.console.registry import (
     add_section,
     now_of,
 )
-from governance.console.wording import mark, pretty, stamp, usd
+from governance.console.wording import mark, stamp, usd
+from governance.core.errors import InvalidArgument
 from governance.money import catalogue, ledger
 from governance.money.ledger import BudgetBar
 from governance.money.models import (
@@ -101,12 +102,8 @@ class PriceAdmin(PlainPage):
     list_select_related = ("model",)
     page_fields = (
         "model", "source", "version", "input_rate", "cached_input_rate", "output_rate",
-        "reasoning_rate", "call_rate", "currency", "starts_at", "ends_at", "whole",
+        "reasoning_rate", "call_rate", "currency", "starts_at", "ends_at", "document",
     )  # fmt: skip
-
-    @admin.display(description="the whole price")
-    def whole(self, row: Price) -> str:
-        return pretty(row.document) if row.document else "the rates above and those of its tiers"
 
 
 class InForce(admin.SimpleListFilter):
@@ -133,7 +130,8 @@ class DryRunForm(forms.Form):
     estimated_input_tokens = forms.IntegerField(min_value=0, max_value=TOKENS_MAX, initial=2000)
     max_output_tokens = forms.IntegerField(min_value=1, max_value=TOKENS_MAX, initial=1000)
     requirements = forms.CharField(
-        required=False, help_text="Capabilities, separated by commas: tools, vision …"
+        required=False,
+        help_text="Capabilities and terms, separated by commas: tools, vision, tool=web_search …",
     )
 
 
@@ -163,7 +161,10 @@ class RoutePolicyAdmin(ChainedPage):
         if request.GET and form.is_valid():
             call = dict(form.cleaned_data)
             words = [word.strip() for word in call.pop("requirements").split(",")]
-            answer = ledger.dry_run(**call, requirements=[word for word in words if word])
+            try:
+                answer = ledger.dry_run(**call, requirements=[word for word in words if word])
+            except InvalidArgument as refusal:
+                form.add_error("requirements", [fault.detail for fault in refusal.errors])
         context = {
             **self.admin_site.each_context(request),
             "title": "Which model would it get?",
@@ -338,9 +339,8 @@ class ReservationAdmin(OfJob):
         return ", ".join(f"{name} {cost}" for name, cost in split.items()) or "-"
 
     @admin.display(description="usage as it was sent")
-    def sent(self, row: Reservation) -> str:
-        end = getattr(row, "resolution", None)
-        return pretty(end.usage_sent) if end and end.usage_odd else "-"
+    def sent(self, row: Reservation) -> Any:
+        return getattr(getattr(row, "resolution", None), "usage_sent", None)
 
     @admin.display(description="ended by")
     def resolved(self, row: Reservation) -> str:

@@ -211,19 +211,22 @@ def end_price(*, price_id: int, actor: str, reason: str) -> Price:
 def sync_prices(*, actor: str, reason: str) -> SyncReport:
     """Take the prices of the installed `genai-prices` for every enabled model.
 
-    One transaction per model.  A model that the source does not know, or whose calls cost what
-    nobody counts, keeps the price it has.
+    One transaction per model.  A model that the source does not know keeps the price it has; one
+    whose calls cost, by the source, what nobody counts has no published price any more.
     """
     reason = required(reason)
     report = SyncReport()
     for model in LanguageModel.objects.filter(enabled=True).order_by("pk"):
-        found = _published(model)
-        if found is None:
+        try:
+            document = _published(model)
+        except LookupError:
             report.unknown.append(str(model))
-        elif _sync_one(model, found, actor=actor, reason=reason):
-            report.priced.append(str(model))
+        except PriceUnusable as why:
+            _end_published(model, actor=actor, reason=f"{reason}: {why}")
+            report.unknown.append(str(model))
         else:
-            report.unchanged.append(str(model))
+            done = _sync_one(model, document, actor=actor, reason=reason)
+            (report.priced if done else report.unchanged).append(str(model))
     return report
 
 
@@ -243,7 +246,7 @@ def take_newer_list(*, actor: str, reason: str) -> SyncReport | None:
 
 def _partly_stored(version: str) -> bool:
     """Tell whether the newest list was taken by a release that kept a part of what it says."""
-    rows = Price.objects.filter(source=Price.Source.GENAI_PRICES, version=version)
+    rows = Price.objects.filter(source=Price.Source.GENAI_PRICES, version=version, ends_at=None)
     whole = rows.exclude(document__isnull=True).values("model")
     return rows.filter(document__isnull=True, model__enabled=True).exclude(model__in=whole).exists()
 
@@ -420,17 +423,38 @@ def lines_of(policy: RoutePolicy) -> Iterable[RoutePolicyModel]:
     return policy.lines.select_related("model").order_by("position")
 
 
-def _published(model: LanguageModel) -> Document | None:
-    """Return what the installed list says of a model, or None if it cannot be priced by it."""
-    try:
-        provider, info = data_snapshot.get_snapshot().find_provider_model(
-            model.name, None, model.provider, None
-        )
-        document = document_of(provider, info)
-        _need_usable(document)
-    except (LookupError, PriceUnusable):
-        return None
+def _published(model: LanguageModel) -> Document:
+    """Return what the installed list says of a model.
+
+    :raises LookupError: nothing.
+    :raises PriceUnusable: what its calls cost is not told by what is counted.
+    """
+    provider, info = data_snapshot.get_snapshot().find_provider_model(
+        model.name, None, model.provider, None
+    )
+    document = document_of(provider, info)
+    _need_usable(document)
     return document
+
+
+@transaction.atomic
+def _end_published(model: LanguageModel, *, actor: str, reason: str) -> None:
+    """End the published prices of a model by which its calls would cost too little."""
+    model = _locked_model(model.provider, model.name)
+    open_rows = model.prices.filter(source=Price.Source.GENAI_PRICES, ends_at=None)
+    versions = list(open_rows.order_by("starts_at").values_list("version", flat=True))
+    if not versions:
+        return
+    now = clock.now()
+    open_rows.update(ends_at=now)
+    audit.record(
+        model,
+        action="model.price_ended",
+        actor=actor,
+        reason=reason,
+        at=now,
+        before={"version": versions[-1]},
+    )
 
 
 def _need_usable(document: Document) -> None:

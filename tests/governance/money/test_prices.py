@@ -436,6 +436,37 @@ def test_a_list_that_an_earlier_release_kept_in_part_is_taken_whole(
     assert row.document["prices"]["cache_write_mtok"] == "4"
 
 
+def test_a_model_whose_calls_cost_what_nobody_counts_loses_its_published_price(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listing(monkeypatch, rates("2", "3"))
+    sync()
+    before = settle(the_reservation(reserved()), Usage(1, 1)).cost
+    listing(monkeypatch, rates("2", "3", output_image_mtok="30"), version="1.2.1")
+
+    report = catalogue.sync_prices(**TEST)
+    again = catalogue.sync_prices(**TEST)
+
+    assert report.unknown == again.unknown == ["acme/thinker"]
+    refused = ledger.reserve(request=another_request())
+    assert refused.decision.reason == "MODEL_UNPRICED"
+    [ended] = AuditEvent.objects.filter(subject="model:acme/thinker", action="model.price_ended")
+    assert "output_image_mtok" in ended.reason
+    assert before == Decimal("0.000005")
+    assert_books_agree()
+
+
+def test_a_model_that_the_list_does_not_know_any_more_keeps_its_price(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listing(monkeypatch, rates("2", "3"))
+    sync()
+    monkeypatch.setattr(data_snapshot, "_custom_snapshot", data_snapshot.DataSnapshot([], False))
+
+    assert catalogue.sync_prices(**TEST).unknown == ["acme/thinker"]
+    assert reserved().reservation is not None
+
+
 def test_a_published_price_is_audited_by_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
     listing(monkeypatch, rates("2", "3"))
     sync()
