@@ -53,8 +53,10 @@ class PlainPage(OperatorAdmin):
     def _shown(self, row: Any, name: str) -> Any:
         own = getattr(self, name, None)
         # `model` names a column of some rows, and the class of the rows of every page.
-        of_page = callable(own) and not isinstance(own, type)
-        value = own(row) if of_page else getattr(row, name)
+        if callable(own) and not isinstance(own, type):
+            value = own(row)
+        else:
+            value = getattr(row, name)
         if hasattr(value, "strftime"):
             return wording.stamp(value)
         if isinstance(value, bool):

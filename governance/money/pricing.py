@@ -63,7 +63,7 @@ TOKENS_MAX = 10**9
 NAMED = ("service_tier", "processing", "speed")
 NAME_CHARS_MAX = 60
 #: What a request may name that changes what its call costs.
-ASKED = (*NAMED, "search_type", "route")
+REQUESTED = (*NAMED, "search_type", "route")
 #: The one tool of a provider's own whose uses are counted.
 SEARCH_TOOL = "web_search"
 #: What is held for a request that names the tool and not how often it may be used.
@@ -217,12 +217,12 @@ class Terms:
     def read(cls, requirements: Iterable[str]) -> Terms:
         """Return the terms among requirements.
 
-        :raises InvalidArgument: one is said twice, or `searches` is no number.
+        :raises InvalidArgument: one is stated twice, or `searches` is no number.
         """
-        said = [each.partition("=") for each in sorted(set(requirements)) if is_term(each)]
-        contexts = [(name, value) for name, _, value in said if name in ASKED]
-        tools = tuple(value for name, _, value in said if name == "tool")
-        counts = [value for name, _, value in said if name == "searches"]
+        stated = [each.partition("=") for each in sorted(set(requirements)) if is_term(each)]
+        contexts = [(name, value) for name, _, value in stated if name in REQUESTED]
+        tools = tuple(value for name, _, value in stated if name == "tool")
+        counts = [value for name, _, value in stated if name == "searches"]
         if len(dict(contexts)) != len(contexts) or len(counts) > 1:
             raise InvalidArgument(errors=[FieldFault("/requirements", "each term once")])
         if not all(value.isascii() and value.isdigit() and len(value) <= 4 for value in counts):
@@ -234,7 +234,7 @@ class Terms:
 def is_term(requirement: str) -> bool:
     """Tell whether a requirement is one of the price, and not a capability of the model."""
     name, equals, _ = requirement.partition("=")
-    return bool(equals) and (name in ASKED or name in ("tool", "searches"))
+    return bool(equals) and (name in REQUESTED or name in ("tool", "searches"))
 
 
 @dataclass(frozen=True)
@@ -365,7 +365,9 @@ class PriceList:
 
         :raises PriceUnusable: nothing can be computed from the usage or from the price.
         """
-        found = self.stored.calculate(usage.counts, at=at, asked=terms.contexts, named=usage.named)
+        found = self.stored.calculate(
+            usage.counts, at=at, requested=terms.contexts, named=usage.named
+        )
         if usage.output_stated or not self.stored.has("output_mtok", at):
             return found
         return Calculated(found.total, found.split, (*found.unpriced, "output_tokens"))

@@ -158,16 +158,21 @@ class StoredPrice:
         )
 
     def calculate(
-        self, counts: Mapping[str, int], *, at: datetime, asked: Contexts = (), named: Contexts = ()
+        self,
+        counts: Mapping[str, int],
+        *,
+        at: datetime,
+        requested: Contexts = (),
+        named: Contexts = (),
     ) -> Calculated:
         """Return what a call of these counts costs at an instant.
 
         :param counts: by counter of the wire.
-        :param asked: the contexts that the request named, `named` those of the answer: where the
-            two differ, the dearer is taken.
+        :param requested: the contexts that the request named, `named` those of the answer: where
+            the two differ, the dearer is taken.
         :raises PriceUnusable: the library computes nothing from these counts.
         """
-        ways = [dict(asked) | dict(named), dict(named) | dict(asked)]
+        ways = [dict(requested) | dict(named), dict(named) | dict(requested)]
         counted = _counted(counts)
         with localcontext(EXACT):
             found = [self._by_library(counted, at, way) for way in ways[: 1 + (ways[0] != ways[1])]]
@@ -198,16 +203,16 @@ class StoredPrice:
             for variant in self._info.price_variants or ()
         )
 
-    def hold_rates(self, day: date, asked: Contexts) -> tuple[HoldRates, ...]:
+    def hold_rates(self, day: date, requested: Contexts) -> tuple[HoldRates, ...]:
         """Return the dearest rates of a day in UTC, over its hours and the tiers of service.
 
-        :param asked: the contexts that the request named.
+        :param requested: the contexts that the request named.
         :raises PriceUnusable: the library computes nothing from this price.
         """
-        return _hold_rates(self, day, asked)
+        return _hold_rates(self, day, requested)
 
-    def _price_sets(self, day: date, asked: Contexts) -> list[ModelPrice]:
-        contexts = [dict(asked)]
+    def _price_sets(self, day: date, requested: Contexts) -> list[ModelPrice]:
+        contexts = [dict(requested)]
         if CHOSEN_BY_ACCOUNT not in contexts[0]:
             values = {v.when.get(CHOSEN_BY_ACCOUNT) for v in self._info.price_variants or ()}
             contexts += [
@@ -260,12 +265,16 @@ class StoredPrice:
         They are rounded so that they add up to the rounded total.
         """
         names = {"calls": CALL_KEY} | {name: COUNTERS[name][1] for name in counts if counts[name]}
+        *first, last = [name for name, key in names.items() if prices.get(key) is not None] or [""]
         nothing = {key: Decimal(0) for key, value in prices.items() if value is not None}
         parts = {
-            name: ModelPrice(**nothing | {key: prices[key]}).calc_price(counted)["total_price"]
-            for name, key in names.items()
-            if prices.get(key) is not None
+            name: ModelPrice(**nothing | {names[name]: prices[names[name]]}).calc_price(counted)[
+                "total_price"
+            ]
+            for name in first
         }
+        # What is left is the last one's.
+        parts[last] = total - sum(parts.values())
         split = {name: part.quantize(PLACES, ROUND_DOWN) for name, part in parts.items() if part}
         if split:
             largest = max(split, key=lambda name: split[name])
@@ -279,11 +288,11 @@ def rounded(amount: Decimal) -> Decimal:
 
 
 @lru_cache(maxsize=HOLDS_KEPT)
-def _hold_rates(price: StoredPrice, day: date, asked: Contexts) -> tuple[HoldRates, ...]:
+def _hold_rates(price: StoredPrice, day: date, requested: Contexts) -> tuple[HoldRates, ...]:
     with localcontext(EXACT):
         found = [
             _dearest(_at_tier(prices, start), start)
-            for prices in price._price_sets(day, asked)
+            for prices in price._price_sets(day, requested)
             for start in (0, *_tier_starts(prices))
         ]
     kept: list[HoldRates] = []

@@ -189,7 +189,7 @@ def test_where_request_and_answer_name_different_tiers_the_dearer_is_taken() -> 
         found = price.calculate(
             counts,
             at=NOON,
-            asked=(("service_tier", asked),),
+            requested=(("service_tier", asked),),
             named=(("service_tier", named),),
         )
         assert found.total == 2
