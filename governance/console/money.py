@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +14,7 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
@@ -21,9 +23,16 @@ from governance.console.chains import read_chain
 from governance.console.drawing import gauge
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
-from governance.console.registry import Section, add_section
-from governance.console.wording import mark, usd
-from governance.money import ledger
+from governance.console.registry import (
+    Banner,
+    Section,
+    add_banner_source,
+    add_section,
+    now_of,
+)
+from governance.console.wording import mark, stamp, usd
+from governance.core.errors import InvalidArgument
+from governance.money import catalogue, ledger
 from governance.money.ledger import BudgetBar
 from governance.money.models import (
     Budget,
@@ -34,10 +43,14 @@ from governance.money.models import (
     RoutePolicy,
 )
 from governance.money.pricing import TOKENS_MAX
+from governance.money.published import COUNTERS
 
 #: Budget bars that the overview shows, the fullest first.
 BARS_SHOWN = 12
 ROWS_SHOWN = 24
+#: Providers change prices more often than this.
+LIST_DAYS_MAX = 30
+FLAGS = {"overrun": "over-run", "usage_missing": "usage missing", "usage_odd": "usage odd"}
 
 
 @admin.register(LanguageModel)
@@ -89,7 +102,7 @@ class PriceAdmin(PlainPage):
     list_select_related = ("model",)
     page_fields = (
         "model", "source", "version", "input_rate", "cached_input_rate", "output_rate",
-        "reasoning_rate", "call_rate", "currency", "starts_at", "ends_at",
+        "reasoning_rate", "call_rate", "currency", "starts_at", "ends_at", "document",
     )  # fmt: skip
 
 
@@ -117,7 +130,8 @@ class DryRunForm(forms.Form):
     estimated_input_tokens = forms.IntegerField(min_value=0, max_value=TOKENS_MAX, initial=2000)
     max_output_tokens = forms.IntegerField(min_value=1, max_value=TOKENS_MAX, initial=1000)
     requirements = forms.CharField(
-        required=False, help_text="Capabilities, separated by commas: tools, vision …"
+        required=False,
+        help_text="Capabilities and terms, separated by commas: tools, vision, tool=web_search …",
     )
 
 
@@ -147,7 +161,10 @@ class RoutePolicyAdmin(ChainedPage):
         if request.GET and form.is_valid():
             call = dict(form.cleaned_data)
             words = [word.strip() for word in call.pop("requirements").split(",")]
-            answer = ledger.dry_run(**call, requirements=[word for word in words if word])
+            try:
+                answer = ledger.dry_run(**call, requirements=[word for word in words if word])
+            except InvalidArgument as refusal:
+                form.add_error("requirements", [fault.detail for fault in refusal.errors])
         context = {
             **self.admin_site.each_context(request),
             "title": "Which model would it get?",
@@ -278,12 +295,13 @@ class ReservationAdmin(OfJob):
     export_columns = (
         "reservation_id", "route_request_id", "task_id", "attempt", "agent", "amount", "currency",
         "state", "reserved_at", "resolution__cost", "resolution__cost_basis",
-        "resolution__overrun", "resolution__usage_missing", "resolution__resolved_at",
+        "resolution__overrun", "resolution__usage_missing", "resolution__usage_odd",
+        *(f"resolution__{name}" for name in COUNTERS), "resolution__resolved_at",
     )  # fmt: skip
     page_fields = (
         "reservation_id", "route_request_id", "external_request_id", "task_id", "attempt",
         "fencing_token", "agent", "state_mark", "amount_usd", "cost_usd", "flags", "basis",
-        "resolved", "reserved_at",
+        "resolved", "counted", "cost_split", "sent", "reserved_at",
     )  # fmt: skip
 
     @admin.display(description="state")
@@ -302,13 +320,27 @@ class ReservationAdmin(OfJob):
     @admin.display(description="flags")
     def flags(self, row: Reservation) -> str:
         end = getattr(row, "resolution", None)
-        flags = [("over-run", "overrun"), ("usage missing", "usage_missing")]
-        return ", ".join(word for word, name in flags if end and getattr(end, name)) or "-"
+        return ", ".join(FLAGS[name] for name in (end.flags if end else ())) or "-"
 
     @admin.display(description="cost basis")
     def basis(self, row: Reservation) -> str:
         end = getattr(row, "resolution", None)
         return end.get_cost_basis_display() if end else "-"
+
+    @admin.display(description="counted")
+    def counted(self, row: Reservation) -> str:
+        end = getattr(row, "resolution", None)
+        counts = [(name, getattr(end, name, None)) for name in COUNTERS]
+        return ", ".join(f"{name} {count:,}" for name, count in counts if count) or "-"
+
+    @admin.display(description="cost by counter, USD")
+    def cost_split(self, row: Reservation) -> str:
+        split = getattr(getattr(row, "resolution", None), "cost_split", None) or {}
+        return ", ".join(f"{name} {cost}" for name, cost in split.items()) or "-"
+
+    @admin.display(description="usage as it was sent")
+    def sent(self, row: Reservation) -> Any:
+        return getattr(getattr(row, "resolution", None), "usage_sent", None)
 
     @admin.display(description="ended by")
     def resolved(self, row: Reservation) -> str:
@@ -337,3 +369,22 @@ add_section(
         position=50,
     )
 )
+
+
+def old_list_banner(request: HttpRequest) -> Iterator[Banner]:
+    """Yield a line where published prices are in use and no newer list came for long."""
+    if not request.user.has_perm("governance.view_price"):
+        return
+    newest = catalogue.newest_list()
+    if newest is None:
+        return
+    version, since = newest
+    if now_of(request) - since > timedelta(days=LIST_DAYS_MAX):
+        yield Banner(
+            text=f"Prices are those of {version}, in use since {stamp(since)}: providers may bill "
+            "by newer ones. Upgrade the package; the sweeper takes what it lists.",
+            url=reverse("admin:governance_price_changelist"),
+        )
+
+
+add_banner_source("old_price_list", old_list_banner)

@@ -52,7 +52,11 @@ class PlainPage(OperatorAdmin):
 
     def _shown(self, row: Any, name: str) -> Any:
         own = getattr(self, name, None)
-        value = own(row) if callable(own) else getattr(row, name)
+        # `model` names a column of some rows, and the class of the rows of every page.
+        if callable(own) and not isinstance(own, type):
+            value = own(row)
+        else:
+            value = getattr(row, name)
         if hasattr(value, "strftime"):
             return wording.stamp(value)
         if isinstance(value, bool):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
@@ -13,7 +15,16 @@ from django.db.models import QuerySet
 
 from governance.core import clock, sql
 from governance.money.models import Budget, RouteDecision
-from governance.money.pricing import Usage, text_of, window_of
+from governance.money.pricing import (
+    NAMED,
+    PriceList,
+    PriceUnusable,
+    Terms,
+    Usage,
+    text_of,
+    window_of,
+)
+from governance.money.published import COUNTERS
 from governance.money.routes import PRICE_COLUMNS, price_list
 
 BARS_MAX = 500
@@ -32,7 +43,7 @@ READ_BARS = (
     " ORDER BY array_position(ARRAY['global', 'agent', 'job_type', 'job'], b.scope::text), b.id,"
     " w.held + w.spent DESC NULLS LAST LIMIT %s"
 )
-COUNTERS = (
+WINDOW_COUNTERS = (
     "SELECT w.id, w.held, w.spent,"
     " coalesce(sum(r.amount) FILTER (WHERE e.reservation_id IS NULL), 0) AS held_in_rows,"
     " coalesce(sum(e.cost), 0) AS spent_in_rows FROM governance_budgetwindow w"
@@ -53,9 +64,10 @@ PAIRS = (
     " WHERE (d.decision = 'issued') <> (r.reservation_id IS NOT NULL) ORDER BY d.decision_id"
 )
 AMOUNTS = (
-    f"SELECT r.reservation_id, r.amount, d.estimated_input_tokens, d.max_output_tokens,"
-    f" e.cost, e.cost_basis, e.input_tokens, e.cached_input_tokens, e.output_tokens,"
-    f" e.reasoning_tokens, {PRICE_COLUMNS} FROM governance_reservation r"
+    "SELECT r.reservation_id, r.amount, r.reserved_at, d.requirements::text,"
+    " d.estimated_input_tokens, d.max_output_tokens, e.cost, e.cost_basis, e.cost_split::text,"
+    f" {', '.join(f'e.{name}' for name in (*COUNTERS, *NAMED))},"
+    f" {PRICE_COLUMNS} FROM governance_reservation r"
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
     " JOIN governance_price p ON p.id = d.price_id"
     " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
@@ -153,7 +165,7 @@ def verify() -> Iterator[Difference]:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL statement_timeout = 0")
-        for row in _rows(COUNTERS):
+        for row in _rows(WINDOW_COUNTERS):
             yield from _wrong_counters(row)
         for row in _rows(STATES):
             subject = f"reservation {row['reservation_id']}"
@@ -176,26 +188,39 @@ def _wrong_counters(row: sql.Row) -> Iterator[Difference]:
 
 
 def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
+    """Compute what was held and what it cost by the price of that time, whatever is listed now."""
     price, subject = price_list(row), f"reservation {row['reservation_id']}"
-    bound = price.upper_bound(
-        input_tokens=row["estimated_input_tokens"], output_tokens=row["max_output_tokens"]
-    )
-    if row["amount"] != bound:
-        yield Difference("reservation.amount", subject, text_of(bound), text_of(row["amount"]))
-    if row["cost"] is None:
-        return
-    cost = {"none": Decimal(0), "estimate": row["amount"]}.get(row["cost_basis"])
-    if cost is None:
-        cost = price.cost(
-            Usage(
-                row["input_tokens"],
-                row["output_tokens"],
-                row["cached_input_tokens"] or 0,
-                row["reasoning_tokens"] or 0,
-            )
+    at, terms = row["reserved_at"], Terms.read(json.loads(row["requirements"]))
+    try:
+        bound = price.upper_bound(
+            input_tokens=row["estimated_input_tokens"],
+            output_tokens=row["max_output_tokens"],
+            at=at,
+            terms=terms,
         )
+        if row["amount"] != bound:
+            yield Difference("reservation.amount", subject, text_of(bound), text_of(row["amount"]))
+        if row["cost"] is not None:
+            yield from _wrong_cost(row, price, terms, subject)
+    except PriceUnusable as fault:
+        yield Difference("price.document", f"price {price.price_id}", "usable", str(fault))
+
+
+def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> Iterator[Difference]:
+    cost = {"none": Decimal(0), "estimate": row["amount"]}.get(row["cost_basis"], Decimal(0))
+    if row["cost_basis"] != "none" and row["input_tokens"] is not None:
+        counted: dict[str, Any] = {name: row[name] or 0 for name in COUNTERS}
+        counted |= {name: row[name] for name in NAMED}
+        found = price.cost(Usage(**counted), at=row["reserved_at"], terms=terms)
+        # An estimate is never below what was counted.
+        cost = max(cost, found.total)
     if row["cost"] != cost:
         yield Difference("resolution.cost", subject, text_of(cost), text_of(row["cost"]))
+    if row["cost_split"] is not None:
+        parts = sum(map(Decimal, json.loads(row["cost_split"]).values()), Decimal(0))
+        if parts != row["cost"]:
+            found_parts = text_of(parts)
+            yield Difference("resolution.cost_split", subject, text_of(row["cost"]), found_parts)
 
 
 def _rows(statement: str) -> Iterator[sql.Row]:

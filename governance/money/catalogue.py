@@ -6,6 +6,8 @@ a policy never changes: another one follows it, so that an old decision still sa
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,10 +17,10 @@ from itertools import pairwise
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Min
 from genai_prices import data_snapshot
-from genai_prices.types import ModelPrice, TieredPrices
 
-from governance.core import audit, clock
+from governance.core import audit, clock, digests
 from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
 from governance.core.switching import switchable
@@ -26,16 +28,31 @@ from governance.money.models import (
     Budget,
     LanguageModel,
     Price,
-    PriceTier,
     RoutePolicy,
     RoutePolicyModel,
 )
-from governance.money.pricing import RateSet, is_amount, text_of
+from governance.money.pricing import (
+    PriceUnusable,
+    RateSet,
+    document_of_rates,
+    is_amount,
+    stored_price,
+    text_of,
+)
+from governance.money.published import CALL_KEY, THOUSAND, Document, document_of
 
 #: Above it a rate is a mistake: a mistyped one must not overflow an amount.
 RATE_MAX = Decimal(1_000_000)
 POLICY_MODELS_MAX = 20
 TIERS_MAX = 10
+
+#: The columns of a price that repeat rates of its document.
+COLUMNS = {
+    "input_rate": "input_mtok",
+    "cached_input_rate": "cache_read_mtok",
+    "output_rate": "output_mtok",
+    "reasoning_rate": "output_reasoning_mtok",
+}
 
 #: What the catalogue knows of a model, and its events say of it.
 KNOWN = ("enabled", "capabilities", "context_tokens_max", "output_tokens_max")
@@ -131,15 +148,25 @@ def set_price(
     actor: str,
     reason: str,
     call_rate: Decimal = Decimal(0),
+    search_rate: Decimal | None = None,
 ) -> Price:
     """Override the price of a model from now on. A price of 0 says that it is free.
 
     :param rates: per million tokens; base rates first, then those above thresholds, ascending.
+    :param search_rate: per thousand searches; None: calls that search are refused.
     :raises NotFound: no such model.
-    :raises InvalidArgument: a rate is negative or not finite, thresholds do not ascend.
+    :raises InvalidArgument: a rate is negative or not finite, thresholds do not ascend, or a rate
+        of a part comes without those that it needs beside it.
     """
     reason = required(reason)
-    _check_rates(rates, call_rate)
+    _check_rates(rates, call_rate, search_rate)
+    document = document_of_rates(
+        provider, name, rates, call_rate=call_rate, search_rate=search_rate
+    )
+    try:
+        _need_usable(document)
+    except PriceUnusable as fault:
+        raise InvalidArgument(errors=[FieldFault("/rates", str(fault))]) from fault
     model = _locked_model(provider, name)
     now = clock.now()
     model.prices.filter(source=Price.Source.OVERRIDE, ends_at=None).update(ends_at=now)
@@ -147,8 +174,7 @@ def set_price(
         model,
         source=Price.Source.OVERRIDE,
         version=f"override {now:%Y-%m-%dT%H:%M:%S.%fZ}",
-        rates=rates,
-        call_rate=call_rate,
+        document=document,
         now=now,
         actor=actor,
         reason=reason,
@@ -185,19 +211,44 @@ def end_price(*, price_id: int, actor: str, reason: str) -> Price:
 def sync_prices(*, actor: str, reason: str) -> SyncReport:
     """Take the prices of the installed `genai-prices` for every enabled model.
 
-    One transaction per model.  A model that the source does not know keeps the price it has.
+    One transaction per model.  A model that the source does not know keeps the price it has; one
+    whose calls cost, by the source, what nobody counts has no published price any more.
     """
     reason = required(reason)
     report = SyncReport()
     for model in LanguageModel.objects.filter(enabled=True).order_by("pk"):
-        found = _published(model, clock.now())
-        if found is None:
+        try:
+            document = _published(model)
+        except LookupError:
             report.unknown.append(str(model))
-        elif _sync_one(model, *found, actor=actor, reason=reason):
-            report.priced.append(str(model))
+        except PriceUnusable as why:
+            _end_published(model, actor=actor, reason=f"{reason}: {why}")
+            report.unknown.append(str(model))
         else:
-            report.unchanged.append(str(model))
+            done = _sync_one(model, document, actor=actor, reason=reason)
+            (report.priced if done else report.unchanged).append(str(model))
     return report
+
+
+def take_newer_list(*, actor: str, reason: str) -> SyncReport | None:
+    """Take the prices of the installed list where it is newer than what was taken; else None.
+
+    Never an older one: of two processes in an upgrade one still has it installed.  Nor the first:
+    whether published prices apply at all is a governor's word (`sync_prices`).
+    """
+    newest = newest_list()
+    if newest is None or _ordered(installed_version()) < _ordered(newest[0]):
+        return None
+    if installed_version() == newest[0] and not _partly_stored(newest[0]):
+        return None
+    return sync_prices(actor=actor, reason=reason)
+
+
+def _partly_stored(version: str) -> bool:
+    """Tell whether the newest list was taken by a release that kept a part of what it says."""
+    rows = Price.objects.filter(source=Price.Source.GENAI_PRICES, version=version, ends_at=None)
+    whole = rows.exclude(document__isnull=True).values("model")
+    return rows.filter(document__isnull=True, model__enabled=True).exclude(model__in=whole).exists()
 
 
 @transaction.atomic
@@ -372,64 +423,81 @@ def lines_of(policy: RoutePolicy) -> Iterable[RoutePolicyModel]:
     return policy.lines.select_related("model").order_by("position")
 
 
-def _published(model: LanguageModel, at: datetime) -> tuple[list[RateSet], Decimal] | None:
-    """Return what the source says of a model at an instant, or None if it cannot be priced."""
-    try:
-        _, info = data_snapshot.get_snapshot().find_provider_model(
-            model.name, None, model.provider, None
-        )
-    except LookupError:
-        return None
-    prices = info.get_prices(at)
-    # A model without a rate for input or output is not free: it is not known what it costs.
-    if prices.input_mtok is None or prices.output_mtok is None:
-        return None
-    starts = {
-        tier.start
-        for value in vars(prices).values()
-        if isinstance(value, TieredPrices)
-        for tier in value.tiers
-    }
-    rates = [_rates_above(prices, start) for start in [-1, *sorted(starts)]]
-    per_thousand = prices.requests_kcount
-    call_rate = per_thousand / 1000 if isinstance(per_thousand, Decimal) else Decimal(0)
-    return rates, call_rate
+def _published(model: LanguageModel) -> Document:
+    """Return what the installed list says of a model.
 
-
-def _rates_above(prices: ModelPrice, start: int) -> RateSet:
-    def at(value: Decimal | TieredPrices | None) -> Decimal | None:
-        if not isinstance(value, TieredPrices):
-            return value
-        reached = [tier.price for tier in value.tiers if tier.start <= start]
-        return reached[-1] if reached else value.base
-
-    input_rate, output_rate = at(prices.input_mtok), at(prices.output_mtok)
-    assert input_rate is not None and output_rate is not None
-    return RateSet(
-        max(start, 0),
-        input_rate,
-        output_rate,
-        cached_input=at(prices.cache_read_mtok),
-        reasoning=at(prices.output_reasoning_mtok),
+    :raises LookupError: nothing.
+    :raises PriceUnusable: what its calls cost is not told by what is counted.
+    """
+    provider, info = data_snapshot.get_snapshot().find_provider_model(
+        model.name, None, model.provider, None
     )
+    document = document_of(provider, info)
+    _need_usable(document)
+    return document
 
 
 @transaction.atomic
-def _sync_one(
-    model: LanguageModel, rates: list[RateSet], call_rate: Decimal, *, actor: str, reason: str
-) -> bool:
+def _end_published(model: LanguageModel, *, actor: str, reason: str) -> None:
+    """End the published prices of a model by which its calls would cost too little."""
+    model = _locked_model(model.provider, model.name)
+    open_rows = model.prices.filter(source=Price.Source.GENAI_PRICES, ends_at=None)
+    versions = list(open_rows.order_by("starts_at").values_list("version", flat=True))
+    if not versions:
+        return
+    now = clock.now()
+    open_rows.update(ends_at=now)
+    audit.record(
+        model,
+        action="model.price_ended",
+        actor=actor,
+        reason=reason,
+        at=now,
+        before={"version": versions[-1]},
+    )
+
+
+def _need_usable(document: Document) -> None:
+    """Hold a call by a price once, so that none is in force that nothing can be held by.
+
+    :raises PriceUnusable: the library computes nothing from it.
+    """
+    stored_price(json.dumps(document)).hold_rates(clock.now().date(), ())
+
+
+def installed_version() -> str:
+    """Return the version of the installed list, as prices that come from it name it."""
+    return f"genai-prices {package_version('genai-prices')}"
+
+
+def newest_list() -> tuple[str, datetime] | None:
+    """Return the newest list that was taken and since when; None where none was."""
+    taken = (
+        Price.objects.filter(source=Price.Source.GENAI_PRICES)
+        .values_list("version")
+        .annotate(since=Min("starts_at"))
+    )
+    return max(taken, key=lambda row: _ordered(row[0]), default=None)
+
+
+def _ordered(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, by which versions are ordered."""
+    return tuple(map(int, re.findall(r"[0-9]+", version)))
+
+
+@transaction.atomic
+def _sync_one(model: LanguageModel, document: Document, *, actor: str, reason: str) -> bool:
     """Follow the newest synchronised price with this one, unless it says the same."""
     model = _locked_model(model.provider, model.name)
-    version = f"genai-prices {package_version('genai-prices')}"
+    version = installed_version()
     newest = model.prices.filter(source=Price.Source.GENAI_PRICES).order_by("-starts_at").first()
-    if newest and newest.version == version and rates_of(newest) == (rates, call_rate):
+    if newest and newest.version == version and newest.document == document:
         return False
     _price(
         model,
         source=Price.Source.GENAI_PRICES,
         version=version,
-        rates=rates,
-        call_rate=call_rate,
+        document=document,
         now=clock.now(),
         actor=actor,
         reason=reason,
@@ -437,78 +505,53 @@ def _sync_one(
     return True
 
 
-def rates_of(price: Price) -> tuple[list[RateSet], Decimal]:
-    """Return the rates of a price, base first, and its rate per call."""
-    tiers = list(price.tiers.order_by("above_input_tokens"))
-    sets = [
-        RateSet(
-            getattr(row, "above_input_tokens", 0),
-            row.input_rate,
-            row.output_rate,
-            row.cached_input_rate,
-            row.reasoning_rate,
-        )
-        for row in [price, *tiers]
-    ]
-    return sets, price.call_rate
-
-
 def _price(
     model: LanguageModel,
     *,
     source: str,
     version: str,
-    rates: Sequence[RateSet],
-    call_rate: Decimal,
+    document: Document,
     now: datetime,
     actor: str,
     reason: str,
 ) -> Price:
+    base = stored_price(json.dumps(document)).base_rates(now)
+    columns = {column: base.get(key) for column, key in COLUMNS.items()}
     price = Price.objects.create(
         model=model,
         source=source,
         version=version,
         starts_at=now,
-        call_rate=call_rate,
-        **_columns(rates[0]),
+        call_rate=base.get(CALL_KEY, Decimal(0)) / THOUSAND,
+        document=document,
+        **columns,
     )
-    PriceTier.objects.bulk_create(
-        PriceTier(price=price, above_input_tokens=above.above_input_tokens, **_columns(above))
-        for above in rates[1:]
-    )
+    known = {name: text_of(rate) for name, rate in columns.items() if rate is not None}
     audit.record(
         model,
         action="model.priced",
         actor=actor,
         reason=reason,
         at=now,
-        after={"version": version, "rates": [_rates_as_audited(each) for each in rates]},
+        after={
+            "version": version,
+            "rates": [{"above_input_tokens": 0, **known}],
+            "document_sha256": digests.sha256_hex(digests.canonical(document)),
+        },
     )
     return price
 
 
-def _columns(rates: RateSet) -> dict[str, Decimal | None]:
-    return {
-        "input_rate": rates.input,
-        "cached_input_rate": rates.cached_input,
-        "output_rate": rates.output,
-        "reasoning_rate": rates.reasoning,
-    }
-
-
-def _rates_as_audited(rates: RateSet) -> dict[str, Any]:
-    known = {name: text_of(rate) for name, rate in _columns(rates).items() if rate is not None}
-    return {"above_input_tokens": rates.above_input_tokens, **known}
-
-
-def _check_rates(rates: Sequence[RateSet], call_rate: Decimal) -> None:
+def _check_rates(rates: Sequence[RateSet], *others: Decimal | None) -> None:
     thresholds = [each.above_input_tokens for each in rates]
     faults = []
+    if len({each.output is None for each in rates}) > 1:
+        faults.append(FieldFault("/rates", "each has a rate for output, or none has"))
     if not rates or thresholds[0] != 0 or len(rates) > TIERS_MAX:
         faults.append(FieldFault("/rates", f"base rates at 0, then up to {TIERS_MAX - 1} others"))
     if any(a >= b for a, b in pairwise(thresholds)):
         faults.append(FieldFault("/rates", "thresholds ascend"))
-    amounts = [rate for each in rates for rate in _columns(each).values()] + [call_rate]
+    amounts = [rate for each in rates for rate in each.rates.values()] + [*others]
     if not all(is_amount(rate) and (rate is None or rate <= RATE_MAX) for rate in amounts):
         faults.append(FieldFault("/rates", f"rates are amounts from 0 to {RATE_MAX}"))
     if faults:

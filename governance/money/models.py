@@ -54,12 +54,13 @@ class LanguageModel(ChainHead):
 class Rates(models.Model):
     """Abstract: rates per million tokens. A rate that is null is that of its larger kind.
 
-    Cached tokens are inside the input tokens, reasoning tokens inside the output tokens.
+    Cached tokens are inside the input tokens, reasoning tokens inside the output tokens.  Without
+    a rate for output a model has no output.
     """
 
     input_rate = money()
     cached_input_rate = money(null=True, blank=True)
-    output_rate = money()
+    output_rate = money(null=True, blank=True)
     reasoning_rate = money(null=True, blank=True)
 
     class Meta:
@@ -69,7 +70,9 @@ class Rates(models.Model):
 class Price(Rates):
     """What a model costs from an instant on, until a later price of the same source.
 
-    An override wins over a synchronised price. Only `ends_at` is ever set, once.
+    An override wins over a synchronised price. Only `ends_at` is ever set, once.  `document` is
+    the whole price (`published.py`); the rates beside it are those that applied when it began, for
+    reading.  A price of the first release has no document: it is what its rates and tiers say.
     """
 
     class Source(models.TextChoices):
@@ -83,6 +86,7 @@ class Price(Rates):
     ends_at = models.DateTimeField(null=True, blank=True)
     call_rate = money(default=Decimal(0), help_text="Per call.")
     currency = models.CharField(max_length=3, default=CURRENCY)
+    document = models.JSONField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -107,7 +111,10 @@ class Price(Rates):
 
 
 class PriceTier(Rates):
-    """The rates of all tokens of a call whose input is larger than a threshold."""
+    """The rates of all tokens of a call whose input is larger than a threshold.
+
+    Of prices of the first release only: since then they stand in the price's document.
+    """
 
     price = models.ForeignKey(Price, models.PROTECT, related_name="tiers")
     above_input_tokens = models.PositiveIntegerField()
@@ -409,7 +416,9 @@ class Resolution(models.Model):
     """The one end of a reservation. Never changed.
 
     `cost` is what was posted, whatever the estimate was.  `cost_basis` says where it comes from:
-    the usage that was reported, the estimate that was held, or nothing billed.
+    the usage that was reported, the estimate that was held (never below what was counted), or
+    nothing billed.  `cost_split` is the cost by the counter whose rate it is.  `usage_odd`: what
+    was reported could not be settled by; `usage_sent` keeps it as it came.
     """
 
     class Basis(models.TextChoices):
@@ -427,8 +436,20 @@ class Resolution(models.Model):
     cached_input_tokens = models.PositiveBigIntegerField(null=True)
     output_tokens = models.PositiveBigIntegerField(null=True)
     reasoning_tokens = models.PositiveBigIntegerField(null=True)
+    cache_write_tokens = models.BigIntegerField(null=True)
+    cache_write_1h_tokens = models.BigIntegerField(null=True)
+    input_audio_tokens = models.BigIntegerField(null=True)
+    cached_audio_tokens = models.BigIntegerField(null=True)
+    output_audio_tokens = models.BigIntegerField(null=True)
+    searches = models.BigIntegerField(null=True)
+    service_tier = models.CharField(max_length=60, blank=True, db_default="", default="")
+    processing = models.CharField(max_length=60, blank=True, db_default="", default="")
+    speed = models.CharField(max_length=60, blank=True, db_default="", default="")
+    cost_split = models.JSONField(null=True)
     overrun = models.BooleanField()
     usage_missing = models.BooleanField()
+    usage_odd = models.BooleanField(db_default=False, default=False)
+    usage_sent = models.JSONField(null=True)
     provider_response_id = models.CharField(max_length=200, blank=True)
     error_code = models.CharField(max_length=100, blank=True)
     content_sha256 = models.CharField(max_length=64)
@@ -455,6 +476,19 @@ class Resolution(models.Model):
                 | Q(input_tokens__isnull=False, output_tokens__isnull=False),
                 name="resolution_usage_is_whole",
             ),
+            models.CheckConstraint(
+                condition=(Q(cache_write_tokens=None) | Q(cache_write_tokens__gte=0))
+                & (Q(cache_write_1h_tokens=None) | Q(cache_write_1h_tokens__gte=0))
+                & (Q(input_audio_tokens=None) | Q(input_audio_tokens__gte=0))
+                & (Q(cached_audio_tokens=None) | Q(cached_audio_tokens__gte=0))
+                & (Q(output_audio_tokens=None) | Q(output_audio_tokens__gte=0))
+                & (Q(searches=None) | Q(searches__gte=0)),
+                name="resolution_counts_are_not_negative",
+            ),
+            models.CheckConstraint(
+                condition=Q(usage_odd=False) | Q(usage_missing=True, cost_basis="estimate"),
+                name="resolution_odd_usage_is_estimated",
+            ),
         ]
         indexes = [
             models.Index(
@@ -466,3 +500,8 @@ class Resolution(models.Model):
 
     def __str__(self) -> str:
         return f"{self.ended_as} at {self.cost} ({self.cost_basis})"
+
+    @property
+    def flags(self) -> list[str]:
+        """Return what a person should look at: `overrun`, `usage_missing`, `usage_odd`."""
+        return [name for name in ("overrun", "usage_missing", "usage_odd") if getattr(self, name)]

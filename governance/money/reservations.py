@@ -6,9 +6,10 @@ execution, a person who reconciles it, or the attempt that is over.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -28,7 +29,7 @@ from governance.core.errors import (
 )
 from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note
 from governance.money.models import Reservation, Resolution
-from governance.money.pricing import Usage, text_of
+from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
 from governance.money.routes import PRICE_COLUMNS, price_list
 
 State = Reservation.State
@@ -39,7 +40,7 @@ LOCK_RESERVATIONS = (
     " ORDER BY reservation_id FOR NO KEY UPDATE"
 )
 READ_RESERVATIONS = (
-    f"SELECT {sql.select_list(Reservation, 'r')}, {PRICE_COLUMNS},"
+    f"SELECT {sql.select_list(Reservation, 'r')}, {PRICE_COLUMNS}, d.requirements::text,"
     " ARRAY(SELECT h.window_id FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id) AS windows"
     " FROM governance_reservation r"
@@ -73,11 +74,12 @@ class End:
     """The end of a reservation.
 
     :param ended_as: `settled`: the call was made; it costs its usage, or the estimate where there
-        is none, and more than was held is recorded in full and flagged. `failed`: the provider
-        refused it or broke it off. `released`: it was never started, and costs nothing.
+        is none or an odd one, and more than was held is recorded in full and flagged. `failed`:
+        the provider refused it or broke it off. `released`: it was never started, and costs
+        nothing.
     :param external_request_id: where given, the reservation must be one of this execution.
     :param cost_basis: for `failed` only: `none` where nothing was billed, `estimate` where that
-        is not known (the default), `usage` where usage is given.
+        is not known (the default), `usage` or `actual` where usage is given.
     :param reason: why, where a person or the service says so and not the call's own worker.
     :raises InvalidArgument: the parts contradict each other.
     """
@@ -85,7 +87,7 @@ class End:
     reservation_id: UUID
     ended_as: str
     external_request_id: str = ""
-    usage: Usage | None = None
+    usage: Usage | OddUsage | None = None
     provider_response_id: str = ""
     error_code: str = ""
     cost_basis: str | None = None
@@ -95,8 +97,11 @@ class End:
         basis = self.cost_basis
         if self.ended_as == State.RELEASED:
             allowed = {None, "none"} if self.usage is None else set()
+        elif isinstance(self.usage, OddUsage):
+            # What the worker says of it fits the usage that it meant to report.
+            allowed = {None, "usage", "actual", "estimate"}
         elif self.usage is not None:
-            allowed = {None, "usage"}
+            allowed = {None, "usage", "actual"}
         elif self.ended_as == State.FAILED:
             allowed = {None, "estimate", "none"}
         else:
@@ -109,8 +114,10 @@ class End:
     def basis(self) -> str:
         if self.ended_as == State.RELEASED:
             return Resolution.Basis.NONE
-        if self.usage is not None:
+        if isinstance(self.usage, Usage):
             return Resolution.Basis.USAGE
+        if isinstance(self.usage, OddUsage):
+            return Resolution.Basis.ESTIMATE
         return self.cost_basis or Resolution.Basis.ESTIMATE
 
     @property
@@ -118,7 +125,7 @@ class End:
         """Return the digest of all that must be equal when the end is repeated."""
         content = {
             "end": str(self.ended_as),
-            "usage": self.usage and asdict(self.usage),
+            "usage": self.usage and self.usage.stated,
             "provider_response_id": self.provider_response_id,
             "error_code": self.error_code,
             "cost_basis": str(self.basis),
@@ -143,6 +150,7 @@ class Resolved:
                 "actual": text_of(self.resolution.cost),
                 "overrun": self.resolution.overrun,
                 "usage_missing": self.resolution.usage_missing,
+                "usage_odd": self.resolution.usage_odd,
                 "reservation_id": str(self.reservation.reservation_id),
                 "cost_basis": self.resolution.cost_basis,
             },
@@ -251,17 +259,20 @@ def _resolved(
             "The call may have happened: report its result, or let an operator reconcile it.",
             current={"state": reservation.state},
         )
-    cost = _cost(end, reservation, row)
+    settled = _settled(end, reservation, row)
     reservation.state = end.ended_as
-    usage = asdict(end.usage) if end.usage else {}
+    estimated = settled.basis == Resolution.Basis.ESTIMATE
     resolution = Resolution(
         reservation=reservation,
         ended_as=end.ended_as,
-        cost=cost,
-        cost_basis=end.basis,
-        **usage,
-        overrun=cost > reservation.amount,
-        usage_missing=end.basis == Resolution.Basis.ESTIMATE,
+        cost=settled.cost,
+        cost_basis=settled.basis,
+        **settled.counted,
+        cost_split=settled.split,
+        overrun=settled.cost > reservation.amount,
+        usage_missing=estimated,
+        usage_odd=estimated and end.usage is not None,
+        usage_sent=settled.sent,
         provider_response_id=end.provider_response_id,
         error_code=end.error_code,
         content_sha256=end.content_sha256,
@@ -272,12 +283,44 @@ def _resolved(
     return Resolved("recorded", reservation, resolution)
 
 
-def _cost(end: End, reservation: Reservation, row: sql.Row) -> Decimal:
+@dataclass(frozen=True)
+class _Settled:
+    """What a call costs, and the columns of its resolution that say why."""
+
+    cost: Decimal
+    basis: str
+    counted: dict[str, Any] = field(default_factory=dict)
+    split: dict[str, str] | None = None
+    sent: Any = None
+
+
+def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
+    """Return the cost of an end: by its usage, else what was held, and nothing of nothing.
+
+    Usage that names what has no rate, or that nothing can be computed from, is an unknown call: it
+    costs what was held, and no less than what could be computed.
+    """
+    held, usage = reservation.amount, end.usage
     if end.basis == Resolution.Basis.NONE:
-        return Decimal(0)
-    if end.usage is None:
-        return reservation.amount
-    return price_list(row).cost(end.usage)
+        return _Settled(Decimal(0), end.basis)
+    if not isinstance(usage, Usage):
+        sent = usage.sent if isinstance(usage, OddUsage) else None
+        return _Settled(held, Resolution.Basis.ESTIMATE, sent=sent)
+    terms = Terms.read(json.loads(row["requirements"]))
+    try:
+        found = price_list(row).cost(usage, at=reservation.reserved_at, terms=terms)
+    except PriceUnusable:
+        return _Settled(held, Resolution.Basis.ESTIMATE, sent=usage.stated)
+    if found.unpriced:
+        cost = max(held, found.total)
+        return _Settled(cost, Resolution.Basis.ESTIMATE, columns_of(usage), sent=usage.stated)
+    split = {name: text_of(part) for name, part in found.split.items()}
+    return _Settled(found.total, Resolution.Basis.USAGE, columns_of(usage), split)
+
+
+def columns_of(usage: Usage) -> dict[str, Any]:
+    """Return a usage as the columns of a resolution."""
+    return usage.counts | {name: getattr(usage, name) for name in NAMED}
 
 
 def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime) -> None:

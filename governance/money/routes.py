@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -31,7 +32,15 @@ from governance.core.errors import (
 )
 from governance.money.budgets import HOLD, LOCK_WINDOWS, OPEN_WINDOWS, READ_ROOM, warn, windows
 from governance.money.models import CURRENCY, Budget, Reservation, ReservationHold, RouteDecision
-from governance.money.pricing import TOKENS_MAX, PriceList, RateSet, text_of
+from governance.money.pricing import (
+    TOKENS_MAX,
+    PriceList,
+    PriceUnusable,
+    Terms,
+    document_of_first_rates,
+    is_term,
+    text_of,
+)
 
 REQUIREMENTS_MAX = 20
 
@@ -54,12 +63,15 @@ READ_EARLIER = (
     " LEFT JOIN governance_reservation r ON r.decision_id = d.decision_id"
     " WHERE d.external_request_id = %s AND d.call < %s"
 )
+# A price of the first release has no document: it is what its columns and tiers say.
 PRICE_COLUMNS = (
-    "p.id AS price_id, p.version, p.call_rate, p.input_rate, p.output_rate, p.cached_input_rate,"
-    " p.reasoning_rate, (SELECT coalesce(json_agg(json_build_array(t.above_input_tokens,"
+    "p.id AS price_id, p.version, p.document::text, CASE WHEN p.document IS NULL THEN"
+    " json_build_array(p.call_rate::text, json_build_array(0, p.input_rate::text,"
+    " p.output_rate::text, p.cached_input_rate::text, p.reasoning_rate::text),"
+    " (SELECT coalesce(json_agg(json_build_array(t.above_input_tokens,"
     " t.input_rate::text, t.output_rate::text, t.cached_input_rate::text, t.reasoning_rate::text)"
-    " ORDER BY t.above_input_tokens), '[]')::text FROM governance_pricetier t"
-    " WHERE t.price_id = p.id) AS tiers"
+    " ORDER BY t.above_input_tokens), '[]') FROM governance_pricetier t"
+    " WHERE t.price_id = p.id))::text END AS first_rates"
 )
 # The one policy for an agent, a job type and a tier: the most specific of those that fit. In the
 # braces stand what names these three: parameters, or columns of the statement around it.
@@ -96,7 +108,7 @@ READ_CANDIDATES = (
 class RouteRequest:
     """One model call that an attempt asks for.
 
-    :param requirements: capabilities that the model must have.
+    :param requirements: capabilities that the model must have, and terms of the price (`Terms`).
     :raises InvalidArgument: a token count or a requirement is not valid.
     """
 
@@ -126,6 +138,17 @@ class RouteRequest:
             faults.append(FieldFault("/requirements", f"up to {REQUIREMENTS_MAX} short names"))
         if faults:
             raise InvalidArgument(errors=faults)
+        Terms.read(self.requirements)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Return what the requirements say that changes what the call may cost."""
+        return Terms.read(self.requirements)
+
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """Return the requirements that a model must be able to meet."""
+        return frozenset(each for each in self.requirements if not is_term(each))
 
     @property
     def call(self) -> int:
@@ -263,7 +286,7 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     if stored:
         return _replayed(stored[0], request)
     failed = _failed_before(earlier, call)
-    candidates = [_judged(row, request, failed) for row in rows]
+    candidates = [_judged(row, request, failed, clock["now"]) for row in rows]
     room: list[sql.Row] = []
     if any(candidate.amount is not None for candidate in candidates):
         params = windows(request.scopes, clock["now"])
@@ -313,7 +336,7 @@ def dry_run(
     rows, [clock] = sql.pipeline(
         sql.Statement(READ_CANDIDATES, (agent, job_type, risk_tier)), sql.Statement(READ_CLOCK)
     )
-    candidates = [_judged(row, request, frozenset()) for row in rows]
+    candidates = [_judged(row, request, frozenset(), clock["now"]) for row in rows]
     [room] = sql.pipeline(sql.Statement(READ_ROOM, windows(request.scopes, clock["now"])))
     chosen = _choose(candidates, room)
     return {
@@ -351,7 +374,7 @@ def _failed_before(earlier: list[sql.Row], call: int) -> frozenset[int]:
     return frozenset(row["model_id"] for row in earlier if row["state"] == State.FAILED)
 
 
-def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int]) -> Candidate:
+def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: datetime) -> Candidate:
     """Return an allowed model with what keeps it from this request; an `amount` if nothing does."""
     price = price_list(row) if row["price_id"] else None
     found = Candidate(
@@ -362,19 +385,34 @@ def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int]) -> Cand
         found.outcome = "disabled"
     elif row["model_id"] in failed:
         found.outcome = "failed_before"
-    elif not set(request.requirements) <= set(json.loads(row["capabilities"])):
+    elif not request.capabilities <= set(json.loads(row["capabilities"])):
         found.outcome = "incapable"
     elif tokens > (row["context_tokens_max"] or tokens) or request.max_output_tokens > (
         row["output_tokens_max"] or request.max_output_tokens
     ):
         found.outcome = "too_large"
-    elif price is None:
+    elif (amount := _amount(price, request, at)) is None:
         found.outcome = "unpriced"
     else:
-        found.amount = price.upper_bound(
-            input_tokens=request.estimated_input_tokens, output_tokens=request.max_output_tokens
-        )
+        found.amount = amount
     return found
+
+
+def _amount(price: PriceList | None, request: RouteRequest, at: datetime) -> Decimal | None:
+    """Return what is to be held for the call; None where it is not known what it may cost."""
+    if price is None:
+        return None
+    try:
+        if price.unpriced(request.terms, at):
+            return None
+        return price.upper_bound(
+            input_tokens=request.estimated_input_tokens,
+            output_tokens=request.max_output_tokens,
+            at=at,
+            terms=request.terms,
+        )
+    except PriceUnusable:
+        return None
 
 
 def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | None:
@@ -519,17 +557,5 @@ def _insert(*statements: sql.Statement) -> list[list[sql.Row]]:
 
 def price_list(row: sql.Row) -> PriceList:
     """Return the price whose `PRICE_COLUMNS` are in `row`."""
-    base = RateSet(
-        0, row["input_rate"], row["output_rate"], row["cached_input_rate"], row["reasoning_rate"]
-    )
-    above = [
-        RateSet(
-            threshold,
-            Decimal(input_rate),
-            Decimal(output_rate),
-            None if cached is None else Decimal(cached),
-            None if reasoning is None else Decimal(reasoning),
-        )
-        for threshold, input_rate, output_rate, cached, reasoning in json.loads(row["tiers"])
-    ]
-    return PriceList(row["price_id"], row["version"], row["call_rate"], (base, *above))
+    document = row["document"] or document_of_first_rates(row["first_rates"])
+    return PriceList(row["price_id"], row["version"], document)

@@ -82,20 +82,20 @@ def _override_price(
     actor: str,
     reason: str,
     input_rate: Decimal,
-    output_rate: Decimal,
-    cached_input_rate: Decimal | None = None,
-    reasoning_rate: Decimal | None = None,
+    output_rate: Decimal | None = None,
     call_rate: Decimal = Decimal(0),
+    search_rate: Decimal | None = None,
+    **parts: Decimal | None,
 ) -> Price:
     model = _row(LanguageModel, key)
-    rates = RateSet(
-        0, input_rate, output_rate, cached_input=cached_input_rate, reasoning=reasoning_rate
-    )
+    named = {name.removesuffix("_rate"): rate for name, rate in parts.items()}
+    rates = RateSet(0, input_rate, output_rate, **named)
     return catalogue.set_price(
         provider=model.provider,
         name=model.name,
         rates=[rates],
         call_rate=call_rate,
+        search_rate=search_rate,
         actor=actor,
         reason=reason,
     )
@@ -264,9 +264,21 @@ VERBS: tuple[Verb[Any], ...] = (
         "Decisions keep the price that they were made with.",
         fields=(
             Amount(name="input_rate", help="USD per million tokens; 0 is free."),
-            Amount(name="output_rate"),
+            Amount(name="output_rate", required=False, help="Empty: it has no output."),
             Amount(name="cached_input_rate", required=False, help="Empty: as input."),
+            Amount(name="cache_write_rate", required=False, help="Empty: as input."),
+            Amount(
+                name="cache_write_1h_rate", required=False, help="Empty: as other cache writes."
+            ),
             Amount(name="reasoning_rate", required=False, help="Empty: as output."),
+            Amount(name="input_audio_rate", required=False, help="Empty: as input."),
+            Amount(name="cached_audio_rate", required=False, help="Empty: as cached input."),
+            Amount(name="output_audio_rate", required=False, help="Empty: as output."),
+            Amount(
+                name="search_rate",
+                required=False,
+                help="USD per thousand searches. Empty: calls that may search are refused.",
+            ),
             Amount(name="call_rate", required=False, help="USD per call."),
         ),
         run=_override_price,

@@ -13,7 +13,7 @@ from governance.core.reasons import required
 from governance.money import ledger
 from governance.money.ledger import End
 from governance.money.models import Reservation
-from governance.money.pricing import Usage
+from governance.money.pricing import read_usage
 from jobs.executions.binding import note_money
 from jobs.models import Execution, ExecutionEvidence, Reconciliation
 from jobs.transitions.preconditions import reconcilable
@@ -177,7 +177,7 @@ def _end_of(reservation_id: UUID, finding: Finding, usage: dict[str, int] | None
         return End(
             reservation_id=reservation_id,
             ended_as="settled",
-            usage=Usage.read(usage),
+            usage=read_usage(usage),
             reason=finding.reason,
         )
     return End(

@@ -20,7 +20,7 @@ from governance.core.errors import (
 from governance.money import ledger
 from governance.money.ledger import End
 from governance.money.models import Reservation
-from governance.money.pricing import Usage
+from governance.money.pricing import read_usage
 from jobs.executions.binding import Binding, lock_bound, lock_execution, note_money
 from jobs.models import Execution, ExecutionEvidence
 from jobs.transitions.preconditions import check_token
@@ -51,7 +51,7 @@ class Report:
     result_sha256: str
     result: Any
     result_pointer: str
-    usage: dict[str, int] | None
+    usage: Any
     error_code: str
 
     @property
@@ -71,7 +71,7 @@ class Report:
         return End(
             reservation_id=reservation_id,
             ended_as=ended_as,
-            usage=Usage.read(usage),
+            usage=read_usage(usage),
             cost_basis=cost_basis,
             error_code=self.error_code,
         )
@@ -90,13 +90,14 @@ def result(
     result_sha256: str,
     result: Any = None,
     result_pointer: str = "",
-    usage: dict[str, int] | None = None,
+    usage: Any = None,
     error_code: str = "",
 ) -> ResultOutcome:
     """Bind the result to a started execution.
 
     From the attempt that still runs: recorded, and its first reservation ended with it.  From
-    one that has ended: kept as evidence, states and money unchanged.
+    one that has ended: kept as evidence, states and money unchanged.  Usage of whatever form is
+    kept as it came; one that is odd loses no result, and its call is settled as an unknown one.
 
     :param outcome: `succeeded`, `failed` or `not_started`.
     :raises NotFound: there is no such execution of the job.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
@@ -14,7 +15,7 @@ from governance.core.errors import DomainError, ExecutionPaused, NotFound
 from governance.money import ledger
 from governance.money.ledger import End, Resolved, Routed, RouteRequest
 from governance.money.models import Reservation
-from governance.money.pricing import Usage
+from governance.money.pricing import read_usage
 from jobs.executions.binding import (
     Binding,
     lock_bound,
@@ -140,7 +141,7 @@ def resolve_reservation(
     binding: Binding,
     reservation_id: UUID,
     end: str,
-    usage: dict[str, int] | None = None,
+    usage: Any = None,
     provider_response_id: str = "",
     error_code: str = "",
     cost_basis: str = "",
@@ -149,6 +150,7 @@ def resolve_reservation(
 
     A repetition is answered, or refused, by the recorded end, whatever the job has come to since.
 
+    :param usage: any JSON; one that is odd is kept and flagged, and the estimate booked.
     :raises InvalidArgument: usage or cost basis contradict the end.
     :raises ModelReservationStateInvalid: it has ended otherwise, or `released` after its
         execution started.
@@ -158,7 +160,7 @@ def resolve_reservation(
     wanted = End(
         reservation_id=reservation_id,
         ended_as=end,
-        usage=Usage.read(usage),
+        usage=read_usage(usage),
         provider_response_id=provider_response_id,
         error_code=error_code,
         cost_basis=cost_basis or None,

@@ -7,12 +7,19 @@ from typing import Annotated, Any, NotRequired, TypedDict
 from governance.core.clock import instant
 from governance.core.wire import AnyObject, InstantText, UuidText, explained
 from governance.money.ledger import Resolved, Routed
-from governance.money.models import Reservation
+from governance.money.models import Reservation, Resolution
 from governance.money.pricing import text_of
 from jobs.executions import IssuedPermit, ResultOutcome, RouteStanding, StartOutcome
 from jobs.models import Execution, Permit
 from jobs.operations.answers import seconds_until
 from jobs.queries import ExecutionRecord
+
+#: The words of the contract for where a cost comes from.
+BASES = {
+    Resolution.Basis.USAGE.value: "actual",
+    Resolution.Basis.ESTIMATE.value: "estimate",
+    Resolution.Basis.NONE.value: "none",
+}
 
 
 class ReservationOut(TypedDict):
@@ -51,8 +58,10 @@ class ResolveOut(TypedDict):
     outcome: str
     state: str
     actual: str | None
+    cost_basis: str
     overrun: bool
     usage_missing: bool
+    flags: list[str]
 
 
 class PermitOut(TypedDict):
@@ -86,7 +95,7 @@ class ExecutionOut(TypedDict):
     result_sha256: str | None
     result: Any
     result_pointer: str | None
-    usage: AnyObject | None
+    usage: Any
     error_code: str | None
     decided_at: InstantText
     resulted_at: InstantText | None
@@ -148,8 +157,10 @@ def resolved(end: Resolved) -> ResolveOut:
         "outcome": end.outcome,
         "state": end.resolution.ended_as,
         "actual": text_of(end.resolution.cost),
+        "cost_basis": BASES[end.resolution.cost_basis],
         "overrun": end.resolution.overrun,
         "usage_missing": end.resolution.usage_missing,
+        "flags": end.resolution.flags,
     }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from rest_framework import serializers
 
-from governance.operations.shapes import AnyJson, Choice, Shape, Text, Uuid, Whole
+from governance.operations.shapes import AnyJson, Choice, Text, Uuid, Whole
 from jobs.executions import RESULTS
 from jobs.models import ExecutionMode
 from jobs.operations.shapes import AuthorityIn
@@ -14,6 +15,17 @@ from jobs.operations.shapes import AuthorityIn
 REQUEST_ID_CHARS_MAX = 90
 TOKENS_MAX = 2**40
 
+#: What the description of the API says of usage.
+USAGE = (
+    "What the provider counted: an object of integers from 0, `input_tokens` (the whole, with what "
+    "was cached, written to a cache or audio inside it), `cached_input_tokens`, "
+    "`cache_write_tokens` (all that was written, `cache_write_1h_tokens` a part of it), "
+    "`output_tokens` (with `reasoning_tokens` inside it), `input_audio_tokens` (with "
+    "`cached_audio_tokens` inside it), `output_audio_tokens`, `searches`; and of texts that the "
+    "answer names: `service_tier`, `processing` (`batch`), `speed`. `input_tokens` is required, "
+    "and `output_tokens` of a model that has output. Anything else is kept and flagged, and the "
+    "call is settled at what was held: it refuses nothing."
+)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -29,13 +41,11 @@ class Sha256(Text):
         return text
 
 
-class UsageIn(Shape):
-    """Tokens as the provider counted them; cached ones are inside the input tokens."""
+class Usage(AnyJson):
+    """What the provider counted. It is judged where it is booked, since no result is lost by it."""
 
-    input_tokens = Whole(min_value=0, max_value=TOKENS_MAX)
-    cached_input_tokens = Whole(min_value=0, max_value=TOKENS_MAX, required=False)
-    output_tokens = Whole(min_value=0, max_value=TOKENS_MAX)
-    reasoning_tokens = Whole(min_value=0, max_value=TOKENS_MAX, required=False)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(help_text=USAGE, required=False, allow_null=True, **options)
 
 
 class BindingIn(AuthorityIn):
@@ -59,7 +69,7 @@ class ResolveIn(BindingIn):
     """How a reservation ends."""
 
     end = Choice(choices=("settled", "released", "failed"))
-    usage = UsageIn(required=False, allow_null=True)
+    usage = Usage()
     provider_response_id = Text(max_length=200, required=False, allow_null=True)
     error_code = Text(max_length=80, required=False, allow_null=True)
     cost_basis = Text(max_length=20, required=False, allow_null=True)
@@ -90,5 +100,5 @@ class ResultIn(AuthorityIn):
     result_sha256 = Sha256()
     result = AnyJson(required=False, allow_null=True)
     result_pointer = Text(max_length=1000, required=False, allow_null=True)
-    usage = UsageIn(required=False, allow_null=True)
+    usage = Usage()
     error_code = Text(max_length=80, required=False, allow_null=True)

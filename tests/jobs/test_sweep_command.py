@@ -149,6 +149,43 @@ def test_poisoned_jobs_take_no_place_of_others(
     assert tried == [held.job.task_id for held in [*poisoned, *healthy]]
 
 
+@pytest.mark.parametrize(("interval", "taken"), [("86400", 1), ("0", 0)])
+def test_a_round_takes_a_newer_price_list(
+    world: None, monkeypatch: pytest.MonkeyPatch, interval: str, taken: int
+) -> None:
+    asked: list[dict[str, str]] = []
+    monkeypatch.setattr(sweep.catalogue, "take_newer_list", lambda **by: asked.append(by))
+
+    call_command("sweep", "--once", "--seal-interval", "0", "--prices-interval", interval)
+
+    assert [each["actor"] for each in asked] == ["system:sweeper"] * taken
+
+
+def test_a_process_looks_for_newer_prices_once_a_day(
+    world: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command, steady, asked = sweep.Command(), [0.0], []
+    command.stop, command.failures, command.broken = (
+        threading.Event(),
+        transitions.Failures(),
+        set(),
+    )
+    command.options = {
+        "batch_size": 10,
+        "seal_interval": 0,
+        "prune_interval": 0,
+        "prices_interval": sweep.PRICES_SECONDS,
+    }
+    command._due = {"prices": 0.0}
+    monkeypatch.setattr(sweep.time, "monotonic", lambda: steady[0])
+    monkeypatch.setattr(sweep.catalogue, "take_newer_list", lambda **by: asked.append(steady[0]))
+
+    for steady[0] in (5.0, 60.0, 86_004.0, 86_405.0, 86_406.0):
+        command._round()
+
+    assert asked == [5.0, 86_405.0]
+
+
 def test_a_chore_that_fails_is_told_and_ends_nothing(
     running: Callable[..., Running], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,7 +196,12 @@ def test_a_chore_that_fails_is_told_and_ends_nothing(
         transitions.Failures(),
         set(),
     )
-    command.options = {"batch_size": 10, "seal_interval": 1, "prune_interval": 0}
+    command.options = {
+        "batch_size": 10,
+        "seal_interval": 1,
+        "prune_interval": 0,
+        "prices_interval": 0,
+    }
     command._due = {"prune": 0.0, "seal": 0.0}
     monkeypatch.setattr(sweep.runs, "advance_abandoned", lambda: {}["missing"])
 

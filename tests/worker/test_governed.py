@@ -629,15 +629,31 @@ def test_an_answer_cut_off_at_the_limit_is_sent_to_review(governing, start_gover
             {
                 "prompt_tokens": 9,
                 "completion_tokens": 5,
-                "prompt_tokens_details": {"cached_tokens": 4},
-                "completion_tokens_details": {"reasoning_tokens": 3},
+                "prompt_tokens_details": {
+                    "cached_tokens": 4,
+                    "cache_write_tokens": 2,
+                    "audio_tokens": 1,
+                },
+                "completion_tokens_details": {"reasoning_tokens": 3, "audio_tokens": 0},
             },
             {
                 "input_tokens": 9,
                 "output_tokens": 5,
                 "cached_input_tokens": 4,
+                "cache_write_tokens": 2,
+                "input_audio_tokens": 1,
                 "reasoning_tokens": 3,
+                "output_audio_tokens": 0,
             },
+        ),
+        (
+            {
+                "prompt_tokens": 9,
+                "completion_tokens": 5,
+                "prompt_tokens_details": [4],
+                "completion_tokens_details": "none",
+            },
+            {"input_tokens": 9, "output_tokens": 5},
         ),
     ],
 )

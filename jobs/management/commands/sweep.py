@@ -1,4 +1,4 @@
-"""End what has run out, again and again; prune and seal from time to time."""
+"""End what has run out, again and again; prune, seal and take newer prices from time to time."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from governance.console import activity, runs
 from governance.evidence import checkpoints
+from governance.money import catalogue
 from governance.relay import pulse, retention
 from jobs import metrics, transitions
 from jobs.models import Attempt
@@ -25,6 +26,7 @@ log = structlog.get_logger(__name__)
 INTERVAL_SECONDS = 2.0
 PRUNE_SECONDS = 3600.0
 SEAL_SECONDS = 60.0
+PRICES_SECONDS = 86_400.0
 #: Batches of each kind that one round prunes; more is left to the next.
 PRUNE_ROUNDS_MAX = 100
 AWAY_SECONDS_MAX = 30.0
@@ -33,7 +35,8 @@ AWAY_SECONDS_MAX = 30.0
 class Command(BaseCommand):
     help = (
         "End leases, attempts, queue waits and jobs whose time has run out; drop what is past "
-        "its retention; seal the audit trail. Any number may run. SIGTERM finishes the batch."
+        "its retention; seal the audit trail; take newer published prices. Any number may run. "
+        "SIGTERM finishes the batch."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -45,6 +48,12 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--prune-interval", type=float, default=PRUNE_SECONDS, help="seconds; 0: never"
+        )
+        parser.add_argument(
+            "--prices-interval",
+            type=float,
+            default=PRICES_SECONDS,
+            help="seconds between looks at the installed price list; 0: never",
         )
         parser.add_argument("--json", action="store_true", help="with --once: print the counts")
 
@@ -63,6 +72,8 @@ class Command(BaseCommand):
         self._serve_console()
         pruned = retention.prune() if self.options["prune_interval"] else retention.Pruned()
         sealed = self._seal() if self.options["seal_interval"] else 0
+        if self.options["prices_interval"]:
+            self._take_prices()
         if self.options["json"]:
             counts = {"ended": ended, "failed": failed, "pruned": vars(pruned), "sealed": sealed}
             self.stdout.write(json.dumps(counts))
@@ -78,7 +89,7 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop.set())
         self.stdout.write("Sweeping.")
-        self._due = {"prune": 0.0, "seal": 0.0}
+        self._due = {"prune": 0.0, "seal": 0.0, "prices": 0.0}
         failures = 0
         while not self.stop.is_set():
             try:
@@ -99,6 +110,8 @@ class Command(BaseCommand):
             self._do("prune", self._prune)
         if self._is_due("seal") and not self.stop.is_set():
             self._do("seal", self._seal)
+        if self._is_due("prices") and not self.stop.is_set():
+            self._do("prices", self._take_prices)
 
     def _do(self, chore: str, run: Callable[[], Any]) -> None:
         """Do a chore; one that fails is told of, and ends neither the round nor the process."""
@@ -158,3 +171,11 @@ class Command(BaseCommand):
             sealed += 1
             log.info("audit.sealed", number=row.number, chains=row.leaf_count)
         return sealed
+
+    def _take_prices(self) -> None:
+        """Follow the installed price list, where a newer one came with an upgrade."""
+        taken = catalogue.take_newer_list(
+            actor="system:sweeper", reason="a newer genai-prices is installed"
+        )
+        if taken is not None:
+            log.info("prices.taken", priced=len(taken.priced), unknown=len(taken.unknown))

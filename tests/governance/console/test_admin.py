@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -11,10 +12,12 @@ from django.test import Client
 from django.urls import reverse
 
 from governance.console.models import BulkItem
-from governance.core import verbs
+from governance.core import clock, verbs
 from governance.core.models import AuditEvent
 from governance.money.models import Budget, BudgetWindow, LanguageModel, Price, RoutePolicy
+from governance.money.pricing import read_usage
 from tests.console import act_url, confirm
+from tests.money import catalogue_of_two, reserved, resolve
 
 MONEY = ("languagemodel", "price", "routepolicy", "budget")
 
@@ -54,6 +57,85 @@ def test_a_model_is_disabled_and_a_price_ended(model: LanguageModel, as_: Any) -
     model.refresh_from_db()
     assert (model.enabled, model.capabilities) == (False, ["tools", "vision"])
     assert Price.objects.get().ends_at is not None
+
+
+def test_an_override_states_every_rate_and_its_page_shows_the_whole_price(
+    model: LanguageModel, as_: Any
+) -> None:
+    client = as_("governor")
+    stated = {
+        "input_rate": "1", "cached_input_rate": "0.1", "cache_write_rate": "1.25",
+        "cache_write_1h_rate": "2", "input_audio_rate": "10", "output_rate": "5",
+        "search_rate": "8",
+    }  # fmt: skip
+
+    confirm(client, "governance.languagemodel", "override_price", model.pk, **stated)
+
+    price = Price.objects.latest("pk")
+    prices = price.document["prices"]
+    assert (prices["cache_write_1h_mtok"], prices["web_searches_kcount"]) == ("2", "8")
+    page = client.get(reverse("admin:governance_price_change", args=(price.pk,)))
+    assert "web_searches_kcount" in page.content.decode()
+
+
+def test_an_override_without_output_is_of_a_model_for_input(model: LanguageModel, as_: Any) -> None:
+    client = as_("governor")
+
+    confirm(client, "governance.languagemodel", "override_price", model.pk, input_rate="1")
+
+    page = client.get(reverse("admin:governance_languagemodel_change", args=(model.pk,)))
+    assert Price.objects.latest("pk").output_rate is None
+    assert "1.00 / - USD (override)" in page.content.decode()
+
+
+def test_every_page_says_when_the_price_list_is_old(model: LanguageModel, as_: Any) -> None:
+    client, said = as_("viewer"), "Prices are those of genai-prices 1.2.3"
+    page = reverse("admin:governance_budget_changelist")
+    row = {"model": model, "source": "genai-prices", "input_rate": 1, "output_rate": 1}
+    for version, days in (("1.2.3", 31), ("1.2.2", 90)):
+        Price.objects.create(
+            **row,
+            version=f"genai-prices {version}",
+            starts_at=clock.now() - timedelta(days=days),
+        )
+
+    assert said in client.get(page).content.decode()
+    Price.objects.create(
+        **row, version="genai-prices 1.10.0", starts_at=clock.now() - timedelta(days=29)
+    )
+    assert "Prices are those of" not in client.get(page).content.decode()
+
+
+def test_terms_that_say_nothing_are_told_at_their_field(as_: Any) -> None:
+    asked = {
+        "agent": "hermes", "job_type": "content_prep", "risk_tier": "low",
+        "estimated_input_tokens": 1, "max_output_tokens": 1, "requirements": "searches=many",
+    }  # fmt: skip
+
+    page = as_("governor").get(reverse("admin:governance_routepolicy_dry_run"), asked)
+
+    assert page.status_code == 200
+    assert "searches=0 to 9999" in page.content.decode()
+
+
+def test_a_reservation_shows_what_was_counted_and_odd_usage_as_it_came(
+    model: LanguageModel, as_: Any
+) -> None:
+    catalogue_of_two()
+    good, odd = reserved().reservation, reserved().reservation
+    for row, usage in ((good, {"input_tokens": 1000, "output_tokens": 20}), (odd, {"tokens": 7})):
+        resolve("settled", reservation_id=row.pk, usage=read_usage(usage), actor="agent:hermes")
+
+    pages = [
+        as_("viewer").get(reverse("admin:governance_reservation_change", args=(row.pk,)))
+        for row in (good, odd)
+    ]
+
+    first, second = (page.content.decode() for page in pages)
+    assert "input_tokens 1,000, output_tokens 20" in first
+    assert "output_tokens 0.0004" in first
+    assert "usage missing, usage odd" in second
+    assert "&quot;tokens&quot;: 7" in second
 
 
 def test_a_policy_is_tried_out_before_anybody_uses_it(model: LanguageModel, as_: Any) -> None:

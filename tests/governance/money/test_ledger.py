@@ -462,6 +462,7 @@ def test_settling_moves_what_was_held_to_what_was_spent():
             "actual": "0.007",
             "overrun": False,
             "usage_missing": False,
+            "usage_odd": False,
             "reservation_id": str(routed.reservation.reservation_id),
             "cost_basis": "usage",
         },

@@ -64,15 +64,21 @@ class Completion:
 def read_usage(usage: Any) -> dict[str, int] | None:
     """Return an answer's token counts under the control plane's names; None where they are missing.
 
-    Cached tokens are inside the input tokens, reasoning tokens inside the output tokens.
+    Cached, written and audio tokens are inside the input tokens, reasoning and audio tokens inside
+    the output tokens.
     """
     if not isinstance(usage, dict):
         return None
+    parts = [usage.get(f"{whole}_tokens_details") for whole in ("prompt", "completion")]
+    inside, out = [each if isinstance(each, dict) else {} for each in parts]
     stated = {
         "input_tokens": usage.get("prompt_tokens"),
         "output_tokens": usage.get("completion_tokens"),
-        "cached_input_tokens": (usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
-        "reasoning_tokens": (usage.get("completion_tokens_details") or {}).get("reasoning_tokens"),
+        "cached_input_tokens": inside.get("cached_tokens"),
+        "cache_write_tokens": inside.get("cache_write_tokens"),
+        "input_audio_tokens": inside.get("audio_tokens"),
+        "reasoning_tokens": out.get("reasoning_tokens"),
+        "output_audio_tokens": out.get("audio_tokens"),
     }
     counts = {name: n for name, n in stated.items() if type(n) is int and n >= 0}
     return counts if counts.keys() >= {"input_tokens", "output_tokens"} else None
