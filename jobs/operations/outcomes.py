@@ -115,6 +115,7 @@ def escalate_job(call: Call) -> Answer:
     answers=answers.JobAnswerOut,
     outcomes=RECORDED,
     key="honoured",
+    moment=(),
     sessions=True,
     if_match=True,
 )

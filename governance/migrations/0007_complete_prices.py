@@ -23,7 +23,7 @@ class Migration(migrations.Migration):
     Prices of before have no document, and stay what their rates and tiers say.
     """
 
-    dependencies = [("governance", "0005_content_of_facts")]
+    dependencies = [("governance", "0006_scope_of_keys")]
 
     operations = [
         migrations.AddField(

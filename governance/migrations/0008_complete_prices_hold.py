@@ -3,7 +3,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("governance", "0006_complete_prices")]
+    dependencies = [("governance", "0007_complete_prices")]
 
     operations = [
         ValidateConstraint(model_name="resolution", name="resolution_counts_are_not_negative"),
