@@ -200,6 +200,7 @@ def test_the_names_of_operations_with_keys_never_change() -> None:
         "complete_upload",
         "control_job",
         "decide_route",
+        "defer_job",
         "escalate_job",
         "extract_skills",
         "fail_job",
