@@ -13,6 +13,7 @@ JOB_MEMBERS = {
     *("title", "goal", "inputs", "output_required", "attempt", "attempt_number", "max_attempts"),
     *("attempts_left", "deferrals", "revision", "claimed_by", "result_pointer", "review_required"),
     *("execution_approval_required", "error_message"),
+    *("attempts_left", "lease", "progress", "escalation_reason"),
 }
 
 
@@ -58,6 +59,24 @@ def test_a_claim_makes_an_attempt_with_its_lease(claimed):
     assert 0 < lease["ttl_seconds"] <= 60
     assert 0 < lease["heartbeat_interval_seconds"] < 60
     assert claimed.job["envelope"] and claimed.job["execution_digest"]
+
+
+def test_a_claim_names_its_models_and_has_inputs_in_clear_only_for_who_asks(ops, worker, envelope):
+    for asked in (True, False):
+        task = envelope(inputs={"n": 1})
+        ops.post("/v1/jobs", task)
+        sent = {"worker_id": f"w-{uuid4()}", "lease_seconds": 60, "include_inputs": asked}
+        claim = worker.post(f"/v1/jobs/{task['task_id']}/claim", sent).body
+        assert isinstance(claim["models"], list) and claim["envelope"]
+        assert ("inputs" in claim["job"]) is asked
+
+
+def test_attempts_are_told_in_full_to_workers_and_in_short_to_the_submitter(ops, worker, claimed):
+    [told] = worker.get(claimed.path("attempts")).body["results"]
+    assert (told["attempt"], told["outcome"], told["worker_id"]) == (1, None, claimed.worker_id)
+    [seen] = ops.get(claimed.path("attempts")).body["results"]
+    assert seen.keys() >= {"attempt", "outcome", "error_code", "error_message", "claimed_at"}
+    assert not seen.keys() & {"result", "progress", "rework_reason", "answer", "worker_id"}
 
 
 def test_another_worker_is_told_who_cannot_be_disturbed(worker, claimed):
