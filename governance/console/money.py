@@ -50,6 +50,10 @@ BARS_SHOWN = 12
 ROWS_SHOWN = 24
 #: Providers change prices more often than this.
 LIST_DAYS_MAX = 30
+OLD_LIST_PAGES = (
+    "index",
+    *(f"governance_{name}_" for name in ("languagemodel", "price", "routepolicy", "budget")),
+)
 FLAGS = {"overrun": "over-run", "usage_missing": "usage missing", "usage_odd": "usage odd"}
 
 
@@ -372,8 +376,13 @@ add_section(
 
 
 def old_list_banner(request: HttpRequest) -> Iterator[Banner]:
-    """Yield a line where published prices are in use and no newer list came for long."""
-    if not request.user.has_perm("governance.view_price"):
+    """Yield a line on the overview and on pages of money: no newer price list came for long.
+
+    Only there, so that no other page asks one more question for it.
+    """
+    match = request.resolver_match
+    page = (match and match.url_name) or ""
+    if not page.startswith(OLD_LIST_PAGES) or not request.user.has_perm("governance.view_price"):
         return
     newest = catalogue.newest_list()
     if newest is None:

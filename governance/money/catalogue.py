@@ -208,11 +208,13 @@ def end_price(*, price_id: int, actor: str, reason: str) -> Price:
     return price
 
 
-def sync_prices(*, actor: str, reason: str) -> SyncReport:
+def sync_prices(*, actor: str, reason: str, back: bool = True) -> SyncReport:
     """Take the prices of the installed `genai-prices` for every enabled model.
 
     One transaction per model.  A model that the source does not know keeps the price it has; one
     whose calls cost, by the source, what nobody counts has no published price any more.
+
+    :param back: go back to the installed list also where a newer one was taken.
     """
     reason = required(reason)
     report = SyncReport()
@@ -225,7 +227,7 @@ def sync_prices(*, actor: str, reason: str) -> SyncReport:
             _end_published(model, actor=actor, reason=f"{reason}: {why}")
             report.unknown.append(str(model))
         else:
-            done = _sync_one(model, document, actor=actor, reason=reason)
+            done = _sync_one(model, document, actor=actor, reason=reason, back=back)
             (report.priced if done else report.unchanged).append(str(model))
     return report
 
@@ -241,7 +243,7 @@ def take_newer_list(*, actor: str, reason: str) -> SyncReport | None:
         return None
     if installed_version() == newest[0] and not _partly_stored(newest[0]):
         return None
-    return sync_prices(actor=actor, reason=reason)
+    return sync_prices(actor=actor, reason=reason, back=False)
 
 
 def _partly_stored(version: str) -> bool:
@@ -486,12 +488,16 @@ def _ordered(version: str) -> tuple[int, ...]:
 
 
 @transaction.atomic
-def _sync_one(model: LanguageModel, document: Document, *, actor: str, reason: str) -> bool:
+def _sync_one(
+    model: LanguageModel, document: Document, *, actor: str, reason: str, back: bool
+) -> bool:
     """Follow the newest synchronised price with this one, unless it says the same."""
     model = _locked_model(model.provider, model.name)
     version = installed_version()
     newest = model.prices.filter(source=Price.Source.GENAI_PRICES).order_by("-starts_at").first()
     if newest and newest.version == version and newest.document == document:
+        return False
+    if newest and not back and _ordered(version) < _ordered(newest.version):
         return False
     _price(
         model,

@@ -27,6 +27,7 @@ DEFERRALS = "jobs/transitions/deferrals.py"
 LEASES, SWEEPING = "jobs/transitions/leases.py", "jobs/transitions/sweeping.py"
 ENTRY, SESSIONS = "agents/entry.py", "agents/transitions/sessions.py"
 RESERVATIONS, ROUTES = "governance/money/reservations.py", "governance/money/routes.py"
+CATALOGUE = "governance/money/catalogue.py"
 
 MUTANTS = (
     # --- the token, and who may act at all
@@ -537,6 +538,27 @@ MUTANTS = (
         '" ORDER BY w.id FOR NO KEY UPDATE OF w"',
         '" ORDER BY w.id"',
         ("tests/races/test_reserve.py",),
+    ),
+    Mutant(
+        "no older list of prices",
+        CATALOGUE,
+        "if newest is None or _ordered(installed_version()) < _ordered(newest[0]):",
+        "if newest is None:",
+        ("tests/governance/money/test_prices.py",),
+    ),
+    Mutant(
+        "no older list after a newer one that came meanwhile",
+        CATALOGUE,
+        "if newest and not back and _ordered(version) < _ordered(newest.version):",
+        "if False:",
+        ("tests/races/test_prices.py",),
+    ),
+    Mutant(
+        "no tier of service without a rate",
+        "governance/money/published.py",
+        "unpriced += [key for key, value in named if not self.knows(key, value, at)]",
+        "unpriced += []",
+        ("tests/governance/money/test_published.py",),
     ),
     Mutant(
         "doubt is not released",

@@ -88,9 +88,12 @@ def test_an_override_without_output_is_of_a_model_for_input(model: LanguageModel
     assert "1.00 / - USD (override)" in page.content.decode()
 
 
-def test_every_page_says_when_the_price_list_is_old(model: LanguageModel, as_: Any) -> None:
+@pytest.mark.parametrize("name", ["index", "governance_budget_changelist"])
+def test_the_overview_and_money_say_when_the_price_list_is_old(
+    model: LanguageModel, as_: Any, name: str
+) -> None:
     client, said = as_("viewer"), "Prices are those of genai-prices 1.2.3"
-    page = reverse("admin:governance_budget_changelist")
+    page = reverse(f"admin:{name}")
     row = {"model": model, "source": "genai-prices", "input_rate": 1, "output_rate": 1}
     for version, days in (("1.2.3", 31), ("1.2.2", 90)):
         Price.objects.create(
