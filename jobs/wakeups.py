@@ -28,6 +28,8 @@ from django.conf import settings
 from django.db import connection
 from uuid_utils.compat import uuid7
 
+from governance.core import deadlines
+
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -209,9 +211,11 @@ def look_until_found(
     Waits between the calls without a database connection. A newer wait of the same worker ends
     this one.
 
-    :param seconds: how long to wait; with 0, `look` is called once.
+    :param seconds: how long to wait; with 0, `look` is called once. A call that has an end waits
+        no longer than leaves time for its answer.
     :raises Crowded: it would have to wait, and nobody more may.
     """
+    seconds = deadlines.bounded(seconds)
     deadline = time.monotonic() + seconds
     found = look()
     if found is not None or not seconds:

@@ -25,6 +25,8 @@ from governance.operations.shapes import Shape, faults_of
 DONE = "done"
 #: A revision that nothing has: what a caller expects who names something else.
 NO_REVISION = 0
+#: The revision that a caller names who has whichever there is: `If-None-Match: *`.
+ANY_REVISION = -1
 
 #: What an operation is a function of, and what it gives.
 Run: TypeAlias = "Callable[[Call], Answer]"
@@ -56,6 +58,9 @@ class Context:
     :param if_match: the revision that the caller expects, or `NO_REVISION`.
     :param request_id: what events and refusals name the request by, where the face has not said
         so already.
+    :param if_none_match: the revisions that the caller has; `ANY_REVISION` among them for whichever
+        there is. None: it has said nothing of it.
+    :param deadline: when the caller waits no longer, on the monotonic clock; None: it does not say.
     """
 
     principal: Principal | None
@@ -64,6 +69,8 @@ class Context:
     key: str | None = None
     if_match: int | None = None
     request_id: str = ""
+    if_none_match: frozenset[int] | None = None
+    deadline: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,7 @@ class Operation:
     :param key: whether an idempotency key is "required", "honoured", or "" for reads.
     :param sessions: whether the caller may name its session and epoch.
     :param if_match: whether the caller may name the revision that it expects.
+    :param if_none_match: whether the caller may name the revisions that it has already.
     :param batch_max: items of a batch, which is an object with the one member `batch_name`, or
         the bare array; 0 for operations on one thing.
     :param beside: the shape of what may stand beside `batch_name`, for all items.
@@ -108,6 +116,7 @@ class Operation:
     key: str = ""
     sessions: bool = False
     if_match: bool = False
+    if_none_match: bool = False
     batch_max: int = 0
     batch_name: str = "items"
     beside: type[Shape] | None = None

@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from governance.core import audit, idempotency
+from governance.core import audit, deadlines, idempotency, sql
 from governance.core.digests import canonical
 from governance.core.errors import (
     FieldFault,
@@ -45,17 +45,28 @@ def perform(operation: Operation, context: Context, request: Request) -> Answer:
     call = Call(operation, context, body, identity, request.query, key, beside)
     token = audit.current_request_id.set(context.request_id or audit.current_request_id.get())
     try:
-        answer = operation.run(call)
-    except FAILURES as error:
-        if (refusal := refusal_of(error)) is None:
-            raise
-        raise refusal from error
+        with sql.ending(context.deadline):
+            answer = _run(call)
     finally:
         audit.current_request_id.reset(token)
     known = answer.replayed or answer.outcome in (*operation.outcomes, REFUSED)
     assert known, f"{operation.name} has no outcome {answer.outcome}"
     assert key is None or key.used, f"{operation.name} passes its key over: see `Call.once`"
     return answer
+
+
+def _run(call: Call) -> Answer:
+    """Run the operation, unless the caller has ceased to wait for it.
+
+    :raises DeadlineExceeded: the time that it has set is over.
+    """
+    try:
+        deadlines.check()
+        return call.operation.run(call)
+    except FAILURES as error:
+        if (refusal := refusal_of(error)) is None:
+            raise
+        raise refusal from error
 
 
 def admit(operation: Operation, principal: Principal | None, query: Mapping[str, str]) -> None:
@@ -90,6 +101,7 @@ def _terms(operation: Operation, context: Context) -> Context:
         epoch=context.epoch if named else None,
         key=context.key if operation.key else None,
         if_match=context.if_match if operation.if_match else None,
+        if_none_match=context.if_none_match if operation.if_none_match else None,
     )
 
 

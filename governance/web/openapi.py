@@ -15,14 +15,18 @@ from governance.operations.operation import Operation
 from governance.operations.shapes import Shape, TextOrFlag
 from governance.web.answer_schemas import object_schema, schema_of
 from governance.web.problems import PROBLEM_TYPE
-from governance.web.reading import JSON_TYPE
+from governance.web.reading import JSON_TYPE, TIMEOUT_SECONDS_MAX
 
 _UUID = {"type": "string", "format": "uuid"}
-_HEADERS: dict[str, tuple[str, dict[str, str] | None]] = {
+_HEADERS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "Request-Id": ("Names the request in logs and events; made when absent, and echoed.", None),
     "Fencepost-Protocol": ("Version of the protocol that the caller speaks.", None),
+    "Request-Timeout-Seconds": (
+        "How long the caller waits; then the call ends, and is undone where it is not committed.",
+        {"type": "integer", "minimum": 1, "maximum": TIMEOUT_SECONDS_MAX},
+    ),
 }
-_SESSION_HEADERS: dict[str, tuple[str, dict[str, str] | None]] = {
+_SESSION_HEADERS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "Fencepost-Session": ("The activated session of the caller.", _UUID),
     "Fencepost-Epoch": ("The dispatcher epoch that the caller knows.", _UUID),
 }
@@ -82,6 +86,8 @@ class OperationSchema(AutoSchema):
             headers |= _SESSION_HEADERS
         if operation.if_match:
             headers["If-Match"] = ("The revision that is expected, as an ETag.", None)
+        if operation.if_none_match:
+            headers["If-None-Match"] = ("The revision that the caller has, as an ETag.", None)
         parameters = [
             _parameter(name, OpenApiParameter.HEADER, text, schema)
             for name, (text, schema) in headers.items()

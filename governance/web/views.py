@@ -26,7 +26,7 @@ from governance.operations.performing import admit, perform
 from governance.web.bindings import Binding
 from governance.web.openapi import OperationSchema
 from governance.web.problems import problem_of, problem_response
-from governance.web.reading import JSON_TYPE, context_of, json_of
+from governance.web.reading import JSON_TYPE, arrival, context_of, json_of
 
 #: W3C Trace Context, version 00.
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
@@ -72,6 +72,7 @@ class OperationView(APIView):
 
     def initial(self, request: HttpRequest, *args: Any, **identity: Any) -> None:
         """Judge the caller and the outside of the request, before anything is read."""
+        self.arrived = arrival()
         operation = self.binding.operation
         _name_in_logs(request, identity, self.principal)
         admit(operation, self.principal, request.query_params)
@@ -92,7 +93,7 @@ class OperationView(APIView):
     def _answer(self, request: HttpRequest, identity: Mapping[str, Any]) -> HttpResponse:
         binding, operation = self.binding, self.binding.operation
         body = json_of(request._request, operation) if operation.reads else None
-        context = context_of(request._request, operation, self.principal)
+        context = context_of(request._request, operation, self.principal, arrived=self.arrived)
         query = request.query_params.dict()
         return respond(
             binding, perform(operation, context, Request(body, identity, query)), request

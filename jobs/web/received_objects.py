@@ -23,7 +23,7 @@ def receive_object(request: HttpRequest, signed: str) -> HttpResponse:
     try:
         return _received(request, signed)
     except DomainError as refusal:
-        response = problem(refusal)
+        response = problem(refusal, method=request.method)
         if isinstance(refusal, MethodNotAllowed):
             response["Allow"] = "PUT"
         return response
