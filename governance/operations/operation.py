@@ -19,6 +19,7 @@ from governance.core import idempotency
 from governance.core.errors import FieldFault, InvalidArgument
 from governance.core.idempotency import Answer, Key
 from governance.operations.pages import PAGING
+from governance.operations.parameters import Parameter
 from governance.operations.shapes import Shape, faults_of
 
 #: The outcome of an operation that has only one.
@@ -103,7 +104,8 @@ class Operation:
     :param batch_max: items of a batch, which is an object with the one member `batch_name`, or
         the bare array; 0 for operations on one thing.
     :param beside: the shape of what may stand beside `batch_name`, for all items.
-    :param query: the query parameters beside those of `filters` and `paged`, each explained.
+    :param query: the query parameters beside those of `filters` and `paged`, each explained, or
+        a `Parameter` that `Call.asked` reads.
     """
 
     name: str
@@ -120,7 +122,7 @@ class Operation:
     batch_max: int = 0
     batch_name: str = "items"
     beside: type[Shape] | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str | Parameter] = field(default_factory=dict)
     filters: type[FilterSet] | None = None
     paged: bool = False
 
@@ -189,6 +191,15 @@ class Call:
         if renew is None or not answer.replayed or answer.refuses:
             return answer
         return replace(answer, moment=renew(answer.members))
+
+    def asked(self, name: str) -> Any:
+        """Return the value of a query parameter that the operation declares by a `Parameter`.
+
+        :raises InvalidArgument: it is not one that it takes.
+        """
+        parameter = self.operation.query[name]
+        assert not isinstance(parameter, str)
+        return parameter.read(name, self.query)
 
     def filtered(self, queryset: Any) -> Any:
         """Return the queryset under the operation's filters.

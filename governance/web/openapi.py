@@ -14,6 +14,7 @@ from governance.core.errors import Problem
 from governance.operations.operation import Operation
 from governance.operations.shapes import Shape, TextOrFlag
 from governance.web.answer_schemas import object_schema, schema_of
+from governance.web.bindings import NOT_MODIFIED
 from governance.web.problems import PROBLEM_TYPE
 from governance.web.reading import JSON_TYPE, TIMEOUT_SECONDS_MAX
 
@@ -109,7 +110,10 @@ class OperationSchema(AutoSchema):
         responses: dict[Any, Any] = {
             str(status): OpenApiResponse(schema_of(answers, self._refer), description=description)
             for status in self._binding.documented_statuses
+            if status != NOT_MODIFIED
         }
+        if NOT_MODIFIED in self._binding.documented_statuses:
+            responses[str(NOT_MODIFIED)] = OpenApiResponse(description="The caller has it already.")
         problem = OpenApiResponse(
             self._refer(Problem), description="The request was refused or failed."
         )
@@ -175,7 +179,10 @@ class OperationSchema(AutoSchema):
 
 def _query_parameters(operation: Operation) -> list[OpenApiParameter]:
     parameters = [
-        _parameter(name, OpenApiParameter.QUERY, text) for name, text in operation.query.items()
+        _parameter(name, OpenApiParameter.QUERY, found)
+        if isinstance(found, str)
+        else _parameter(name, OpenApiParameter.QUERY, found.explained, found.schema)
+        for name, found in operation.query.items()
     ]
     if operation.filters is not None:
         for name, found in operation.filters.base_filters.items():

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, cast
 
 import structlog
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseNotModified
 from django.urls import URLPattern, path
 from rest_framework import exceptions as drf
 from rest_framework.request import Request as HttpRequest
@@ -23,7 +23,7 @@ from governance.core.idempotency import Answer
 from governance.core.protocol import check_protocol
 from governance.operations.operation import Principal, Request
 from governance.operations.performing import admit, perform
-from governance.web.bindings import Binding
+from governance.web.bindings import NOT_MODIFIED, Binding
 from governance.web.openapi import OperationSchema
 from governance.web.problems import problem_of, problem_response
 from governance.web.reading import JSON_TYPE, arrival, context_of, json_of
@@ -119,7 +119,9 @@ def respond(binding: Binding, answer: Answer, request: HttpRequest) -> HttpRespo
     else:
         if binding.operation.paged:
             answer = _with_links(answer, request)
-        response = HttpResponse(answer.content, content_type=JSON_TYPE, status=status)
+        response = HttpResponseNotModified()
+        if status != NOT_MODIFIED:
+            response = HttpResponse(answer.content, content_type=JSON_TYPE, status=status)
         if binding.etag:
             response["ETag"] = binding.etag_of(answer.members)
         response["Cache-Control"] = "no-store"
