@@ -79,7 +79,8 @@ class Request:
     """What is asked for: `body` as JSON has it, in no shape yet.
 
     :param identity: what the call is about (a path of HTTP), by the operation's names.
-    :param query: filters, page and the like, as text.
+    :param query: filters, page and the like, as text. Where one may be given more than once, a
+        `MultiValueDict` has all of its values.
     """
 
     body: Any = None
@@ -131,6 +132,12 @@ class Operation:
         """Return the query parameters that exist."""
         filters = self.filters.base_filters if self.filters is not None else {}
         return frozenset(self.query) | frozenset(filters) | (PAGING if self.paged else frozenset())
+
+    @property
+    def repeatable(self) -> frozenset[str]:
+        """Return the query parameters that may be given more than once."""
+        filters = self.filters.base_filters if self.filters is not None else {}
+        return frozenset(n for n, found in filters.items() if getattr(found, "repeatable", False))
 
     @property
     def summary(self) -> str:

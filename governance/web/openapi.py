@@ -207,6 +207,8 @@ def _parameter(
 
 
 def _of_filter(found: Any) -> dict[str, Any]:
+    if getattr(found, "repeatable", False):
+        return {"type": "array", "items": {"type": "string"}}
     choices = found.extra.get("choices")
     if choices:
         values = [value for value, _ in (choices() if callable(choices) else choices)]

@@ -78,7 +78,8 @@ class OperationView(APIView):
         admit(operation, self.principal, request.query_params)
         check_protocol(request.headers.get("Fencepost-Protocol", ""))
         # One of two values would win silently.
-        if twice := [n for n, values in request.query_params.lists() if len(values) > 1]:
+        once = request.query_params.keys() - operation.repeatable
+        if twice := [name for name in once if len(request.query_params.getlist(name)) > 1]:
             faults = [FieldFault(f"/{name}", "given more than once") for name in sorted(twice)]
             raise InvalidArgument("Query parameters are given once.", errors=faults)
 
@@ -94,10 +95,8 @@ class OperationView(APIView):
         binding, operation = self.binding, self.binding.operation
         body = json_of(request._request, operation) if operation.reads else None
         context = context_of(request._request, operation, self.principal, arrived=self.arrived)
-        query = request.query_params.dict()
-        return respond(
-            binding, perform(operation, context, Request(body, identity, query)), request
-        )
+        asked = Request(body, identity, request.query_params)
+        return respond(binding, perform(operation, context, asked), request)
 
 
 def _name_in_logs(

@@ -66,6 +66,7 @@ class JobOut(TypedDict):
     created_at: InstantText
     state_since: InstantText
     finished_at: InstantText | None
+    updated_at: InstantText
 
 
 class LeaseOut(TypedDict):
@@ -249,6 +250,7 @@ def job(record: JobRecord) -> JobOut:
         "created_at": instant(row.created_at),
         "state_since": instant(row.state_since),
         "finished_at": instant(row.finished_at),
+        "updated_at": instant(row.last_changed_at),
     }
 
 
