@@ -58,6 +58,7 @@ BINDINGS = (
     Binding("POST", "facts", facts.record_fact),
     Binding("POST", "uploads", uploads.grant_upload, statuses={"granted": 201}),
     Binding("POST", "uploads/{upload_id}/complete", uploads.complete_upload),
+    Binding("GET", "artifacts/{artifact_id}", uploads.get_artifact),
     Binding("POST", "claims", claims.claim_jobs),
     Binding("POST", "leases/heartbeat", claims.heartbeat_leases),
     Binding(
