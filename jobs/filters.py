@@ -139,7 +139,7 @@ class JobFilter(FilterSet):
         return jobs.filter(priority=Priority[value.upper()])
 
     def by_change(self, jobs: QuerySet[Job], name: str, value: datetime) -> QuerySet[Job]:
-        return jobs.alias(last_changed_at=LAST_CHANGED_AT).filter(last_changed_at__gte=value)
+        return jobs.alias(changed_at=LAST_CHANGED_AT).filter(changed_at__gte=value)
 
     def by_words(self, jobs: QuerySet[Job], name: str, value: str) -> QuerySet[Job]:
         words = SearchQuery(value, config="simple", search_type="plain")

@@ -110,7 +110,7 @@ class _Board:
 
     def _look(self, raw: psycopg.Connection, watches: list[Watch]) -> None:
         pks = list({watch.job_pk for watch in watches})
-        revisions = dict(raw.execute(READ_REVISIONS, (pks,)).fetchall())
+        revisions: dict[int, int] = dict(raw.execute(READ_REVISIONS, (pks,)).fetchall())
         for watch in watches:
             if revisions.get(watch.job_pk) != watch.revision:
                 watch.event.set()

@@ -106,7 +106,7 @@ class Operation:
         the bare array; 0 for operations on one thing.
     :param beside: the shape of what may stand beside `batch_name`, for all items.
     :param query: the query parameters beside those of `filters` and `paged`, each explained, or
-        a `Parameter` that `Call.asked` reads.
+        a `Parameter` that `Call.parameter` reads.
     """
 
     name: str
@@ -199,14 +199,14 @@ class Call:
             return answer
         return replace(answer, moment=renew(answer.members))
 
-    def asked(self, name: str) -> Any:
+    def parameter(self, name: str) -> Any:
         """Return the value of a query parameter that the operation declares by a `Parameter`.
 
         :raises InvalidArgument: it is not one that it takes.
         """
-        parameter = self.operation.query[name]
-        assert not isinstance(parameter, str)
-        return parameter.read(name, self.query)
+        declared = self.operation.query[name]
+        assert not isinstance(declared, str)
+        return declared.read(name, self.query)
 
     def filtered(self, queryset: Any) -> Any:
         """Return the queryset under the operation's filters.

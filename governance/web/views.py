@@ -95,8 +95,8 @@ class OperationView(APIView):
         binding, operation = self.binding, self.binding.operation
         body = json_of(request._request, operation) if operation.reads else None
         context = context_of(request._request, operation, self.principal, arrived=self.arrived)
-        asked = Request(body, identity, request.query_params)
-        return respond(binding, perform(operation, context, asked), request)
+        received = Request(body, identity, request.query_params)
+        return respond(binding, perform(operation, context, received), request)
 
 
 def _name_in_logs(

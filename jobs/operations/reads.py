@@ -60,7 +60,7 @@ def get_job(call: Call) -> Answer:
     revision alone: from the one that the caller has, else from that at the request's arrival.
     """
     principal, named = principal_of(call), call.context.if_none_match
-    seconds, over = call.asked("wait_seconds"), OVER[call.asked("until")]
+    seconds, over = call.parameter("wait_seconds"), OVER[call.parameter("until")]
     read = partial(queries.read_job, principal=principal, **call.identity)
     found = read()
     anew = named is None or ANY_REVISION in named
