@@ -29,6 +29,10 @@ SELECT c.id, c.prefix, c.hashed_key, c.scopes, c.certificate_sha256, c.agent_id,
  WHERE c.prefix = %(prefix)s
 """
 
+# Locks: the credential, shared. Whoever revokes it waits for this transaction, or has been waited
+# for; what is judged is read in the statement after it.
+HOLD = "SELECT id FROM agents_credential WHERE id = %s FOR SHARE"
+
 # Locks: the credential's row if it is free at once; many requests of one token arrive together,
 # and none of them waits for another's note of it.
 TOUCH = """
@@ -95,14 +99,7 @@ def identify(*, token: str, certificate_sha256: str = "") -> Principal:
     row = _find(prefix) if prefix else None
     if not tokens.matches(token, row["hashed_key"] if row else _NOBODY) or row is None:
         raise Unauthenticated("The bearer token is not valid.")
-    if row["revoked"]:
-        raise Unauthenticated("The bearer token has been revoked.")
-    if row["expired"]:
-        raise Unauthenticated("The bearer token has expired.")
-    if row["certificate_sha256"] and row["certificate_sha256"] != certificate_sha256:
-        raise ClientCertificateMismatch()
-    if row["enabled"] is False:
-        raise agent_disabled()
+    _judge(row, certificate_sha256)
     if row["touch_due"]:
         sql.pipeline(sql.Statement(TOUCH, {"id": row["id"]}))
     is_agent = row["agent_id"] is not None
@@ -118,6 +115,38 @@ def identify(*, token: str, certificate_sha256: str = "") -> Principal:
     )
 
 
+def hold(principal: Principal) -> None:
+    """Hold the caller's credential as it is until the open transaction ends, and judge it anew.
+
+    For what gives authority away: once a revocation has been answered, nothing of it is given.
+
+    :raises Unauthenticated, ClientCertificateMismatch, PermissionDenied: as `identify`, of a
+        credential that has been revoked since, or has expired.
+    """
+    _, rows = sql.pipeline(
+        sql.Statement(HOLD, (principal.credential_id,)), _finding(principal.credential_prefix)
+    )
+    if not rows:
+        raise Unauthenticated("The bearer token is not valid.")
+    _judge(rows[0], principal.certificate_sha256)
+
+
+def _judge(row: sql.Row, certificate_sha256: str) -> None:
+    """Refuse a credential that may not be used, or not over this connection."""
+    if row["revoked"]:
+        raise Unauthenticated("The bearer token has been revoked.")
+    if row["expired"]:
+        raise Unauthenticated("The bearer token has expired.")
+    if row["certificate_sha256"] and row["certificate_sha256"] != certificate_sha256:
+        raise ClientCertificateMismatch()
+    if row["enabled"] is False:
+        raise agent_disabled()
+
+
 def _find(prefix: str) -> dict[str, Any] | None:
-    [rows] = sql.pipeline(sql.Statement(FIND, {"prefix": prefix, "grain": LAST_USED_GRAIN_SECONDS}))
+    [rows] = sql.pipeline(_finding(prefix))
     return rows[0] if rows else None
+
+
+def _finding(prefix: str) -> sql.Statement:
+    return sql.Statement(FIND, {"prefix": prefix, "grain": LAST_USED_GRAIN_SECONDS})

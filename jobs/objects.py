@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Protocol
 
 from django.conf import settings
 from django.core import signing
+from django.utils.http import content_disposition_header
 
 from governance.core.errors import (
     ChecksumMismatch,
@@ -33,6 +34,10 @@ from governance.core.errors import (
 )
 
 GRANT_SECONDS = 900
+#: How long the address of an artifact is good.
+ADDRESS_SECONDS = 60
+#: What an artifact is sent as, whatever its worker called it: nothing that a browser would render.
+SENT_AS = "application/octet-stream"
 OBJECT_BYTES_MAX = 5 * 2**30
 CHUNK_BYTES = 1 << 20
 #: `jobs/<job_id>/<fencing_token>/<sha256>`: nothing that a worker chose is part of it.
@@ -74,6 +79,9 @@ class ObjectStore(Protocol):
 
         :param seconds: how long it is good for, `GRANT_SECONDS` at most.
         """
+
+    def address(self, *, key: str, name: str) -> str:
+        """Return where the object is had, as a file of that name; local, asks nobody."""
 
     def stat(self, *, key: str) -> Stored | None:
         """Return what is stored under the key, or None. Talks to the store: never under a lock."""
@@ -139,6 +147,18 @@ class S3Store:
         }
         return Grant("PUT", url, headers, key, size_bytes)
 
+    def address(self, *, key: str, name: str) -> str:
+        params = {
+            "Bucket": self.bucket,
+            "Key": key,
+            "ResponseContentType": SENT_AS,
+            "ResponseContentDisposition": content_disposition_header(True, name),
+        }
+        url: str = self._client.generate_presigned_url(
+            "get_object", Params=params, ExpiresIn=ADDRESS_SECONDS
+        )
+        return url
+
     def stat(self, *, key: str) -> Stored | None:
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -165,9 +185,11 @@ class S3Store:
 
 
 class FolderStore:
-    """A folder of this installation; `receive` is the far end of its signed path."""
+    """A folder of this installation; `receive` and `deliver` are the far ends of signed paths."""
 
     SALT = "fencepost.objects"
+    #: Another one, so that an address puts nothing, and a grant gives nothing away.
+    ADDRESS_SALT = "fencepost.objects.address"
 
     def __init__(self, *, folder: Path) -> None:
         self.folder = folder
@@ -199,7 +221,7 @@ class FolderStore:
         :raises PayloadTooLarge: there is more than the grant allows; nothing is kept.
         :raises ChecksumMismatch: size or checksum are others; nothing is kept.
         """
-        grant = self._opened(signed)
+        grant = self._opened(signed, self.SALT, GRANT_SECONDS)
         path = self._path(grant["key"])
         if path.exists():
             return False
@@ -229,14 +251,31 @@ class FolderStore:
             while chunk := file.read(CHUNK_BYTES):
                 yield chunk
 
-    def _opened(self, signed: str) -> dict[str, Any]:
+    def address(self, *, key: str, name: str) -> str:
+        signed = signing.dumps({"key": key, "name": name}, salt=self.ADDRESS_SALT, compress=False)
+        return f"{settings.PUBLIC_URL}/objects/{signed}"
+
+    def deliver(self, *, signed: str) -> tuple[str, BinaryIO]:
+        """Return the name and the open file of the object that an address leads to.
+
+        :raises NotFound: the signature is not ours, or the object is gone.
+        :raises GrantExpired: the address is no longer good.
+        """
+        named = self._opened(signed, self.ADDRESS_SALT, ADDRESS_SECONDS)
         try:
-            grant = signing.loads(signed, salt=self.SALT, max_age=GRANT_SECONDS)
-            # One of before says nothing of its time.
-            seconds = grant.get("seconds", GRANT_SECONDS)
-            return signing.loads(signed, salt=self.SALT, max_age=seconds)
+            return named["name"], self._path(named["key"]).open("rb")
+        except FileNotFoundError as error:
+            raise NotFound("The object is not in the store.") from error
+
+    def _opened(self, signed: str, salt: str, seconds: int) -> dict[str, Any]:
+        try:
+            named = signing.loads(signed, salt=salt, max_age=seconds)
+            # A grant may be good for less; one of before says nothing of its time.
+            if (less := named.get("seconds")) is not None and less < seconds:
+                signing.loads(signed, salt=salt, max_age=less)
+            return named
         except signing.SignatureExpired as error:
-            raise GrantExpired() from error
+            raise GrantExpired("The address is no longer good; ask for another.") from error
         except signing.BadSignature as error:
             raise NotFound() from error
 

@@ -28,6 +28,8 @@ from django.conf import settings
 from django.db import connection
 from uuid_utils.compat import uuid7
 
+from governance.core import deadlines
+
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
@@ -127,7 +129,7 @@ class _Board:
     def _run(self) -> None:
         while not self.closing:
             try:
-                with psycopg.connect(**_connection_parameters(), autocommit=True) as raw:
+                with psycopg.connect(**connection_parameters(), autocommit=True) as raw:
                     self._serve(raw)
             except psycopg.Error as error:
                 log.warning("wake-ups are out, polling goes on: %s", error)
@@ -186,7 +188,7 @@ def waiting(*, agent_id: int, worker: str) -> Iterator[Ticket | None]:
     A newer poll of the same worker ends this one, whichever process it is in.
     """
     ticket, board = Ticket(agent_id, worker), _here()
-    if not board.join(ticket, max(1, _threads() // 2)):
+    if not board.join(ticket, max(1, threads() // 2)):
         yield None
         return
     try:
@@ -209,9 +211,11 @@ def look_until_found(
     Waits between the calls without a database connection. A newer wait of the same worker ends
     this one.
 
-    :param seconds: how long to wait; with 0, `look` is called once.
+    :param seconds: how long to wait; with 0, `look` is called once. A call that has an end waits
+        no longer than leaves time for its answer.
     :raises Crowded: it would have to wait, and nobody more may.
     """
+    seconds = deadlines.bounded(seconds)
     deadline = time.monotonic() + seconds
     found = look()
     if found is not None or not seconds:
@@ -244,11 +248,11 @@ def close() -> None:
     os.close(board.poke_write)
 
 
-def _threads() -> int:
+def threads() -> int:
     return int(getattr(settings, "WEB_THREADS", THREADS_DEFAULT))
 
 
-def _connection_parameters() -> dict[str, Any]:
+def connection_parameters() -> dict[str, Any]:
     """Return what Django connects with: a connection of our own, beside any pool."""
     wanted = connection.get_connection_params()
     for name in ("cursor_factory", "context", "prepare_threshold"):

@@ -30,7 +30,7 @@ class Api:
         self.client = Client(raise_request_exception=False)
 
     def get(self, path: str, **headers: str) -> Any:
-        return self._checked(self.client.get(path, headers=self.headers | _names(headers)))
+        return self._checked(self.client.get(path, headers=self.headers | _names(headers)), "GET")
 
     def post(self, path: str, body: Any = None, *, raw: bytes | None = None, **headers: str) -> Any:
         sent = raw if raw is not None else json.dumps(body if body is not None else {}).encode()
@@ -40,18 +40,29 @@ class Api:
                 data=sent,
                 content_type="application/json",
                 headers=self.headers | _names(headers),
-            )
+            ),
+            "POST",
         )
 
     @staticmethod
-    def _checked(response: Any) -> Any:
+    def _checked(response: Any, method: str) -> Any:
         if response.status_code >= 400:
             assert response["Content-Type"] == "application/problem+json", response.content
             problem = response.json()
-            assert problem.keys() == PROBLEM_MEMBERS
+            assert problem.keys() - {"result_code"} == PROBLEM_MEMBERS
             assert problem["status"] == response.status_code
+            assert problem.get("result_code") == result_code_of(problem, method)
         assert response["Request-Id"]
         return response
+
+
+def result_code_of(problem: Any, method: str) -> str | None:
+    """Return what the refusal of a request has to say of its receipt; contract section 2."""
+    if method == "GET":
+        return None
+    if problem["effect"] == "unknown":
+        return "UNKNOWN"
+    return "CONFLICT" if problem["code"] in {"ABORTED", "ALREADY_EXISTS"} else None
 
 
 def _names(headers: dict[str, str]) -> dict[str, str]:

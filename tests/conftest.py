@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import connection, connections
 
 from governance.local import embedded
-from jobs import wakeups
+from jobs import wakeups, watching
 from tests.console import as_  # noqa: F401
 from tests.world import (  # noqa: F401
     agent_zero,
@@ -75,9 +75,13 @@ def _flush_past_append_only_triggers(django_db_setup: None) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_listener_when_the_database_is_dropped(django_db_setup: None) -> Iterator[None]:
-    """End the connection that listens for work, which any committed move may have begun."""
+    """End the connection that listens for work, which any committed move may have begun.
+
+    And the one that watches jobs, which stays for a while after the last who did.
+    """
     yield
     wakeups.close()
+    watching.close()
 
 
 @pytest.fixture

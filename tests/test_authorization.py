@@ -60,6 +60,7 @@ MATRIX: dict[str, frozenset[str]] = {
         "grant_upload": "work",
         "complete_upload": "work",
         "record_fact": "work",
+        "get_artifact": "read",
     }.items()
 }
 KINDS = {"agent": ("work", "read", "admit"), "submitter": ("submit", "read", "control", "admit")}
@@ -92,6 +93,7 @@ def filled(path: str) -> str:
         "<str:external_request_id>": "xr_none",
         "<uuid:reservation_id>": str(uuid7()),
         "<uuid:upload_id>": str(uuid7()),
+        "<uuid:artifact_id>": str(uuid7()),
     }.items():
         path = path.replace(parameter, value)
     assert "<" not in path, f"give {path} a value here"

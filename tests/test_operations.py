@@ -215,9 +215,9 @@ def test_an_operation_knows_of_the_terms_only_what_it_declares(submitter: Princi
         known.append(call.context)
         return Answer(DONE, {})
 
-    terms = Context(submitter, uuid7(), uuid7(), key(), 7, "wire-1")
+    terms = Context(submitter, uuid7(), uuid7(), key(), 7, "wire-1", frozenset({6}))
     bare = replace(reads.list_jobs, run=look)
-    full = replace(bare, sessions=True, if_match=True)
+    full = replace(bare, sessions=True, if_match=True, if_none_match=True)
     for called in (bare, full):
         perform(called, terms, Request())
 
@@ -257,7 +257,7 @@ def test_a_binding_names_what_its_operation_has(binding: Binding) -> None:
     assert re.findall(r"{(\w+)}", binding.path) == list(called.identity)
     assert set(called.identity.values()) <= {str, int, UUID}
     assert set(binding.statuses) <= set(called.outcomes)
-    assert set(binding.statuses.values()) <= {201, 202}
+    assert set(binding.statuses.values()) <= {201, 202, 304}
     assert called.scopes
     assert called.summary
     # What writes is a POST, and what is read changes nothing that a key could keep.

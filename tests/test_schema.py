@@ -98,6 +98,7 @@ def test_every_reason_is_stable_and_unique():
 
     shared = {
         "REVISION_MISMATCH",  # 409, and 412 where If-Match was sent
+        "DEADLINE_EXCEEDED",  # effect none, and unknown
         "ADMISSION_CLOSED",  # of a claim, and `defer` of what was claimed before
         "MODEL_NOT_ALLOWED",  # of this request, and `defer` where no model is in force
     }

@@ -10,7 +10,7 @@ Source of the body: RFC 9457 (problem details); of the codes: google.rpc.Code.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, NotRequired, TypedDict
 
 from governance.core.wire import UriText, explained, one_of
 
@@ -19,6 +19,7 @@ type_base = "https://fencepost.dev/problems/"
 CODES = (
     "ABORTED",
     "ALREADY_EXISTS",
+    "DEADLINE_EXCEEDED",
     "FAILED_PRECONDITION",
     "INVALID_ARGUMENT",
     "NOT_FOUND",
@@ -28,6 +29,9 @@ CODES = (
     "UNAVAILABLE",
 )
 EFFECTS = ("none", "applied", "unknown")
+#: What the refusal of a write says of its receipt; the other codes leave no doubt.
+RESULT_CODES = ("CONFLICT", "UNKNOWN")
+CONFLICTING_CODES = frozenset({"ABORTED", "ALREADY_EXISTS"})
 RETRY_RULES = (
     "never",
     "reauthenticate",
@@ -80,6 +84,7 @@ class Problem(TypedDict):
     code: Annotated[str, one_of(CODES)]
     reason: Annotated[str, explained("finer than `code`, and as stable")]
     effect: Annotated[str, one_of(EFFECTS)]
+    result_code: NotRequired[Annotated[str, one_of(RESULT_CODES)]]
     retry: RetryOut
     current: Annotated[dict[str, Any], explained("what the caller should have had")]
     errors: list[FaultOut]
@@ -128,8 +133,24 @@ class DomainError(Exception):
         """Tell whether an idempotency record keeps this refusal as the answer for its key."""
         return self.final and self.uses_key
 
-    def as_problem(self, *, instance: str = "") -> Problem:
-        """Return the RFC 9457 body. `instance` is the request's URN."""
+    @property
+    def result_code(self) -> str | None:
+        """Return what a write that is refused so says of its receipt; None where nothing is open.
+
+        What may have had an effect is unknown, whatever else it is. Source: contract, section 2.
+        """
+        if self.effect == "unknown":
+            return "UNKNOWN"
+        return "CONFLICT" if self.code in CONFLICTING_CODES else None
+
+    def as_problem(self, *, instance: str = "", of_write: bool = False) -> Problem:
+        """Return the RFC 9457 body.
+
+        :param instance: the request's URN.
+        :param of_write: the request would have changed something; its problem has `result_code`.
+        """
+        result_code = self.result_code if of_write else None
+        receipt: Any = {"result_code": result_code} if result_code else {}
         return {
             "type": type_base + self.reason.lower().replace("_", "-"),
             "title": self.title or (type(self).__doc__ or "").partition("\n")[0].rstrip("."),
@@ -139,6 +160,7 @@ class DomainError(Exception):
             "code": self.code,
             "reason": self.reason,
             "effect": self.effect,
+            **receipt,
             "retry": {"rule": self.retry, "after_seconds": self.after_seconds},
             "current": self.current,
             "errors": [{"pointer": f.pointer, "detail": f.detail} for f in self.errors],
@@ -574,6 +596,18 @@ class Unavailable(DomainError):
     """The service cannot answer now; ask for the outcome before any retry."""
 
     code, reason, status, retry = "UNAVAILABLE", "UNAVAILABLE", 503, "reconcile"
+    effect = "unknown"
+
+
+class DeadlineExceeded(DomainError):
+    """The time that the caller has set was over before the call was done."""
+
+    code, reason, status, retry = "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", 504, "reconcile"
+
+
+class DeadlineExceededUnknown(DeadlineExceeded):
+    """The time that the caller has set was over when a part of the call had been committed."""
+
     effect = "unknown"
 
 

@@ -118,7 +118,7 @@ class Answer:
 
         It is kept under the request's key by the same rule as one that is raised.
         """
-        problem = refusal.as_problem(instance=audit.request_urn())
+        problem = refusal.as_problem(instance=audit.request_urn(), of_write=True)
         return cls(REFUSED, problem, refusal.status, recorded=refusal.stored)
 
     @property

@@ -117,7 +117,13 @@ STAGES = (
     Stage("the artifact", (errors.ChecksumMismatch, errors.GrantExpired)),
     Stage(
         "the service itself",
-        (errors.Contention, errors.Unavailable, errors.Internal),
+        (
+            errors.Contention,
+            errors.DeadlineExceeded,
+            errors.DeadlineExceededUnknown,
+            errors.Unavailable,
+            errors.Internal,
+        ),
     ),
 )
 

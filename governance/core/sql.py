@@ -17,12 +17,15 @@ from functools import lru_cache, wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import psycopg
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import AutoField, BinaryField, JSONField, Model
 from django.db.models.base import ModelState
 from django.db.utils import DatabaseErrorWrapper
 from psycopg.pq import TransactionStatus
 from psycopg.rows import dict_row
+
+from governance.core import deadlines
 
 Row = dict[str, Any]
 M = TypeVar("M", bound=Model)
@@ -63,7 +66,9 @@ def move(function: Callable[P, R]) -> Callable[P, R]:
         if _for_one_move.get():
             return function(*args, **kwargs)
         with transaction.atomic():
-            return function(*args, **kwargs)
+            done = function(*args, **kwargs)
+            deadlines.check()
+            return done
 
     return whole
 
@@ -73,29 +78,10 @@ def pipeline(*statements: Statement) -> list[list[Row]]:
 
     Opens the transaction if `transaction.atomic` has not sent its BEGIN yet.  An error of any
     statement is raised as Django's exception of its kind, after which the transaction is spent.
+
+    :raises DeadlineExceeded: the call's time is over, and nothing was sent.
     """
-    connection.ensure_connection()
-    raw = connection.connection
-    started = time.monotonic()
-    cursors: list[psycopg.Cursor[Row]] = []
-    idle = raw.info.transaction_status == TransactionStatus.IDLE
-    begins = idle and not raw.autocommit
-    if begins:
-        # The driver's own BEGIN would be waited for before anything else is sent.
-        raw.autocommit = True
-    # A pipeline brings nothing for a single statement in an open transaction.
-    alone = len(statements) == 1 and not idle
-    with DatabaseErrorWrapper(connection), nullcontext() if alone else raw.pipeline():
-        if begins:
-            psycopg.Cursor(raw).execute("BEGIN")
-        for statement in statements:
-            cursor = psycopg.Cursor(raw, row_factory=dict_row)
-            cursor.execute(statement.sql, statement.params or None, prepare=True)
-            cursors.append(cursor)
-    with DatabaseErrorWrapper(connection):
-        rows = [cursor.fetchall() if _has_rows(cursor) else [] for cursor in cursors]
-    _note(statements, time.monotonic() - started)
-    return rows
+    return _send(statements)
 
 
 def commit_with(*statements: Statement) -> list[list[Row]]:
@@ -103,11 +89,105 @@ def commit_with(*statements: Statement) -> list[list[Row]]:
 
     The last act of a `transaction_of_one_move`: what Django commits at its end is nothing then.
     Where that is a part of a larger transaction, as in a test, only the statements are run.
+
+    :raises DeadlineExceeded: the call's time is over, and nothing was sent.
     """
     if len(connection.atomic_blocks) > 1:
         return pipeline(*statements)
     connection.validate_no_broken_transaction()
-    return pipeline(*statements, Statement("COMMIT"))[:-1]
+    return _send(statements, commits=True)
+
+
+@contextmanager
+def ending(at: float | None) -> Iterator[None]:
+    """Let all statements of the block end at that instant of the monotonic clock, the ORM's too.
+
+    :param at: None: the block takes what it takes.
+    """
+    with deadlines.until(at), nullcontext() if at is None else _bounding():
+        yield
+
+
+def _bounding() -> Any:
+    return connection.execute_wrapper(_execute_bounded)
+
+
+def _execute_bounded(
+    execute: Callable[..., R], statement: str, params: Any, many: bool, context: dict[str, Any]
+) -> R:
+    """Run a statement of the ORM within the call's time, in the one round trip that it takes."""
+    if statement.startswith(("SAVEPOINT", "RELEASE", "ROLLBACK")):
+        return execute(statement, params, many, context)
+    with DatabaseErrorWrapper(connection), _flight():
+        return execute(statement, params, many, context)
+
+
+def _send(statements: Sequence[Statement], *, commits: bool = False) -> list[list[Row]]:
+    connection.ensure_connection()
+    started = time.monotonic()
+    cursors: list[psycopg.Cursor[Row]] = []
+    with DatabaseErrorWrapper(connection):
+        with _flight(single=len(statements) == 1, commits=commits):
+            for statement in statements:
+                cursor = psycopg.Cursor(connection.connection, row_factory=dict_row)
+                cursor.execute(statement.sql, statement.params or None, prepare=True)
+                cursors.append(cursor)
+        rows = [cursor.fetchall() if _has_rows(cursor) else [] for cursor in cursors]
+    _note(statements, time.monotonic() - started)
+    return rows
+
+
+@contextmanager
+def _flight(*, single: bool = False, commits: bool = False) -> Iterator[None]:
+    """Let what the block executes travel together, with BEGIN and COMMIT where they belong to it.
+
+    A statement of a call that has an end is cancelled then.  The bound is taken back at once: a
+    COMMIT that is cancelled while it waits for a standby answers that all is well.
+    """
+    raw = connection.connection
+    bound_ms = _bound_ms()
+    idle = raw.info.transaction_status == TransactionStatus.IDLE
+    opens = idle and not raw.autocommit
+    # Reads outside of a transaction get one: what bounds them is in force in it only.
+    apart = idle and raw.autocommit and bound_ms is not None
+    # A pipeline brings nothing for a single statement in an open transaction.
+    if single and not idle and bound_ms is None and not commits:
+        yield
+        return
+    if opens:
+        # The driver's own BEGIN would be waited for before anything else is sent.
+        raw.autocommit = True
+        if (deadline := deadlines.current()) is not None:
+            transaction.on_commit(deadline.note_commit, robust=True)
+    try:
+        with raw.pipeline():
+            if opens or apart:
+                psycopg.Cursor(raw).execute("BEGIN")
+            if bound_ms is not None:
+                psycopg.Cursor(raw).execute(f"SET LOCAL statement_timeout = {bound_ms}")
+            yield
+            if bound_ms is not None:
+                psycopg.Cursor(raw).execute("SET LOCAL statement_timeout TO DEFAULT")
+            if commits or apart:
+                psycopg.Cursor(raw).execute("COMMIT")
+    except BaseException:
+        if apart and raw.info.transaction_status != TransactionStatus.UNKNOWN:
+            raw.rollback()
+        raise
+
+
+def _bound_ms() -> int | None:
+    """Return the milliseconds that the call has left, where that is less than any statement has.
+
+    :raises DeadlineExceeded: it has none.
+    """
+    deadline = deadlines.current()
+    if deadline is None:
+        return None
+    deadlines.check()
+    left_ms = max(1, int(deadline.left * 1000))
+    usual_ms = int(settings.SESSION_SETTINGS["statement_timeout"])
+    return left_ms if not usual_ms or left_ms < usual_ms else None
 
 
 def sqlstate(error: BaseException) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from django.db import DatabaseError, DataError, InterfaceError, OperationalError
 
-from governance.core import sql
+from governance.core import deadlines, sql
 from governance.core.errors import Contention, DomainError, InvalidArgument, Unavailable
 from governance.core.idempotency import RETRIED_STATES
 
 #: SQLSTATE of `statement_timeout`: the statement, and with it the transaction, did nothing.
 QUERY_CANCELED = "57014"
+#: A statement that is cancelled at the end of its call is heard of so near to that end.
+CANCEL_SECONDS = 0.1
 #: A refusal for a time without a known end says when to come back nevertheless.
 RETRY_AFTER_SECONDS = 1
 #: What the database's driver raises.
@@ -23,6 +25,9 @@ def refusal_of(error: Exception) -> DomainError | None:
     if not isinstance(error, FAILURES):
         return None
     state = sql.sqlstate(error)
+    deadline = deadlines.current()
+    if state == QUERY_CANCELED and deadline is not None and deadline.left < CANCEL_SECONDS:
+        return deadline.refusal()
     if state in RETRIED_STATES or state == QUERY_CANCELED:
         return Contention(after_seconds=RETRY_AFTER_SECONDS)
     if isinstance(error, DataError):

@@ -19,12 +19,15 @@ from governance.core import idempotency
 from governance.core.errors import FieldFault, InvalidArgument
 from governance.core.idempotency import Answer, Key
 from governance.operations.pages import PAGING
+from governance.operations.parameters import Parameter
 from governance.operations.shapes import Shape, faults_of
 
 #: The outcome of an operation that has only one.
 DONE = "done"
 #: A revision that nothing has: what a caller expects who names something else.
 NO_REVISION = 0
+#: The revision that a caller names who has whichever there is: `If-None-Match: *`.
+ANY_REVISION = -1
 
 #: What an operation is a function of, and what it gives.
 Run: TypeAlias = "Callable[[Call], Answer]"
@@ -57,6 +60,9 @@ class Context:
     :param request_id: what events and refusals name the request by, where the face has not said
         so already.
     :param operation_id: what the caller names the operation, beside the key; default its name.
+    :param if_none_match: the revisions that the caller has; `ANY_REVISION` among them for whichever
+        there is. None: it has said nothing of it.
+    :param deadline: when the caller waits no longer, on the monotonic clock; None: it does not say.
     """
 
     principal: Principal | None
@@ -66,6 +72,8 @@ class Context:
     if_match: int | None = None
     request_id: str = ""
     operation_id: str | None = None
+    if_none_match: frozenset[int] | None = None
+    deadline: float | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +81,8 @@ class Request:
     """What is asked for: `body` as JSON has it, in no shape yet.
 
     :param identity: what the call is about (a path of HTTP), by the operation's names.
-    :param query: filters, page and the like, as text.
+    :param query: filters, page and the like, as text. Where one may be given more than once, a
+        `MultiValueDict` has all of its values.
     """
 
     body: Any = None
@@ -96,10 +105,12 @@ class Operation:
         a key, and a stored answer is given with new ones. What takes a key says which, or `()`.
     :param sessions: whether the caller may name its session and epoch.
     :param if_match: whether the caller may name the revision that it expects.
+    :param if_none_match: whether the caller may name the revisions that it has already.
     :param batch_max: items of a batch, which is an object with the one member `batch_name`, or
         the bare array; 0 for operations on one thing.
     :param beside: the shape of what may stand beside `batch_name`, for all items.
-    :param query: the query parameters beside those of `filters` and `paged`, each explained.
+    :param query: the query parameters beside those of `filters` and `paged`, each explained, or
+        a `Parameter` that `Call.parameter` reads.
     """
 
     name: str
@@ -113,10 +124,11 @@ class Operation:
     moment: tuple[str, ...] | None = None
     sessions: bool = False
     if_match: bool = False
+    if_none_match: bool = False
     batch_max: int = 0
     batch_name: str = "items"
     beside: type[Shape] | None = None
-    query: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str | Parameter] = field(default_factory=dict)
     filters: type[FilterSet] | None = None
     paged: bool = False
 
@@ -129,6 +141,12 @@ class Operation:
         """Return the query parameters that exist."""
         filters = self.filters.base_filters if self.filters is not None else {}
         return frozenset(self.query) | frozenset(filters) | (PAGING if self.paged else frozenset())
+
+    @property
+    def repeatable(self) -> frozenset[str]:
+        """Return the query parameters that may be given more than once."""
+        filters = self.filters.base_filters if self.filters is not None else {}
+        return frozenset(n for n, found in filters.items() if getattr(found, "repeatable", False))
 
     @property
     def summary(self) -> str:
@@ -197,6 +215,15 @@ class Call:
     @property
     def _moment(self) -> tuple[str, ...]:
         return self.operation.moment or ()
+
+    def parameter(self, name: str) -> Any:
+        """Return the value of a query parameter that the operation declares by a `Parameter`.
+
+        :raises InvalidArgument: it is not one that it takes.
+        """
+        declared = self.operation.query[name]
+        assert not isinstance(declared, str)
+        return declared.read(name, self.query)
 
     def filtered(self, queryset: Any) -> Any:
         """Return the queryset under the operation's filters.

@@ -10,8 +10,8 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from governance.core.errors import FieldFault, InvalidArgument
 from governance.core.wire import fitting
+from governance.operations.parameters import invalid
 
 PAGE_SIZE = 50
 PAGE_SIZE_MAX = 200
@@ -72,7 +72,7 @@ def _size(text: str | None) -> int:
     if text is None:
         return PAGE_SIZE
     if not (text.isascii() and text.isdecimal() and int(text[:9])):
-        raise _invalid("page_size", f"a whole number from 1 to {PAGE_SIZE_MAX}")
+        raise invalid("page_size", f"a whole number from 1 to {PAGE_SIZE_MAX}")
     return min(int(text[:9]), PAGE_SIZE_MAX)
 
 
@@ -85,15 +85,9 @@ def _read(cursor: str | None) -> tuple[bool, int | None]:
     except ValueError:
         found = None
     if found is None:
-        raise _invalid("cursor", "not one that this list has given")
+        raise invalid("cursor", "not one that this list has given")
     return found[1] is not None, int(found[2])
 
 
 def _cursor(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
-
-
-def _invalid(name: str, wanted: str) -> InvalidArgument:
-    return InvalidArgument(
-        "A query parameter is not valid.", errors=[FieldFault(f"/{name}", wanted)]
-    )

@@ -14,7 +14,8 @@ from typing import Any
 
 import structlog
 
-from governance.core import audit, idempotency
+from governance.core import audit, deadlines, idempotency, sql
+from governance.core.digests import canonical
 from governance.core.errors import (
     FieldFault,
     IdempotencyKeyRequired,
@@ -45,11 +46,8 @@ def perform(operation: Operation, context: Context, request: Request) -> Answer:
     call = Call(operation, context, body, identity, request.query, key, beside)
     token = audit.current_request_id.set(context.request_id or audit.current_request_id.get())
     try:
-        answer = operation.run(call)
-    except FAILURES as error:
-        if (refusal := refusal_of(error)) is None:
-            raise
-        raise refusal from error
+        with sql.ending(context.deadline):
+            answer = _run(call)
     finally:
         audit.current_request_id.reset(token)
     known = answer.replayed or answer.outcome in (*operation.outcomes, REFUSED)
@@ -70,6 +68,20 @@ def _keeps_facts(operation: Operation, answer: Answer) -> bool:
         return True
     kept = answer.body if answer.kept_as is None else answer.kept_as
     return isinstance(kept, Mapping) and kept.keys().isdisjoint(named)
+
+
+def _run(call: Call) -> Answer:
+    """Run the operation, unless the caller has ceased to wait for it.
+
+    :raises DeadlineExceeded: the time that it has set is over.
+    """
+    try:
+        deadlines.check()
+        return call.operation.run(call)
+    except FAILURES as error:
+        if (refusal := refusal_of(error)) is None:
+            raise
+        raise refusal from error
 
 
 def admit(operation: Operation, principal: Principal | None, query: Mapping[str, str]) -> None:
@@ -105,6 +117,7 @@ def _terms(operation: Operation, context: Context) -> Context:
         key=context.key if operation.key else None,
         operation_id=context.operation_id if operation.key else None,
         if_match=context.if_match if operation.if_match else None,
+        if_none_match=context.if_none_match if operation.if_none_match else None,
     )
 
 

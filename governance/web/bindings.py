@@ -13,6 +13,8 @@ from governance.operations.operation import Operation
 
 #: Django's converters for the types that identify.
 _CONVERTERS: dict[type, str] = {str: "str", int: "int", UUID: "uuid"}
+#: The status of what the caller has already; it has no body.
+NOT_MODIFIED = 304
 _PLACE = re.compile(r"\{(\w+)\}")
 
 

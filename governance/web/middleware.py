@@ -76,7 +76,9 @@ class ApiProblems:
             return response
         if response.get("Content-Type", "").startswith(PROBLEM_TYPE):
             return response
-        problem = problem_for_status(response.status_code, _why(request, response))
+        problem = problem_for_status(
+            response.status_code, _why(request, response), method=request.method
+        )
         for name, value in response.items():
             if not problem.has_header(name) and not name.startswith("Content-"):
                 problem[name] = value

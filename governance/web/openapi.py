@@ -15,15 +15,20 @@ from governance.core.idempotency import OPERATION_ID_CHARS_MAX
 from governance.operations.operation import Operation
 from governance.operations.shapes import Shape, TextOrFlag
 from governance.web.answer_schemas import object_schema, schema_of
+from governance.web.bindings import NOT_MODIFIED
 from governance.web.problems import PROBLEM_TYPE
-from governance.web.reading import JSON_TYPE
+from governance.web.reading import JSON_TYPE, TIMEOUT_SECONDS_MAX
 
 _UUID = {"type": "string", "format": "uuid"}
-_HEADERS: dict[str, tuple[str, dict[str, str] | None]] = {
+_HEADERS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "Request-Id": ("Names the request in logs and events; made when absent, and echoed.", None),
     "Fencepost-Protocol": ("Version of the protocol that the caller speaks.", None),
+    "Request-Timeout-Seconds": (
+        "How long the caller waits; then the call ends, and is undone where it is not committed.",
+        {"type": "integer", "minimum": 1, "maximum": TIMEOUT_SECONDS_MAX},
+    ),
 }
-_SESSION_HEADERS: dict[str, tuple[str, dict[str, str] | None]] = {
+_SESSION_HEADERS: dict[str, tuple[str, dict[str, Any] | None]] = {
     "Fencepost-Session": ("The activated session of the caller.", _UUID),
     "Fencepost-Epoch": ("The dispatcher epoch that the caller knows.", _UUID),
 }
@@ -83,6 +88,8 @@ class OperationSchema(AutoSchema):
             headers |= _SESSION_HEADERS
         if operation.if_match:
             headers["If-Match"] = ("The revision that is expected, as an ETag.", None)
+        if operation.if_none_match:
+            headers["If-None-Match"] = ("The revision that the caller has, as an ETag.", None)
         parameters = [
             _parameter(name, OpenApiParameter.HEADER, text, schema)
             for name, (text, schema) in headers.items()
@@ -112,7 +119,10 @@ class OperationSchema(AutoSchema):
         responses: dict[Any, Any] = {
             str(status): OpenApiResponse(schema_of(answers, self._refer), description=description)
             for status in self._binding.documented_statuses
+            if status != NOT_MODIFIED
         }
+        if NOT_MODIFIED in self._binding.documented_statuses:
+            responses[str(NOT_MODIFIED)] = OpenApiResponse(description="The caller has it already.")
         problem = OpenApiResponse(
             self._refer(Problem), description="The request was refused or failed."
         )
@@ -178,7 +188,10 @@ class OperationSchema(AutoSchema):
 
 def _query_parameters(operation: Operation) -> list[OpenApiParameter]:
     parameters = [
-        _parameter(name, OpenApiParameter.QUERY, text) for name, text in operation.query.items()
+        _parameter(name, OpenApiParameter.QUERY, found)
+        if isinstance(found, str)
+        else _parameter(name, OpenApiParameter.QUERY, found.explained, found.schema)
+        for name, found in operation.query.items()
     ]
     if operation.filters is not None:
         for name, found in operation.filters.base_filters.items():
@@ -203,6 +216,8 @@ def _parameter(
 
 
 def _of_filter(found: Any) -> dict[str, Any]:
+    if getattr(found, "repeatable", False):
+        return {"type": "array", "items": {"type": "string"}}
     choices = found.extra.get("choices")
     if choices:
         values = [value for value, _ in (choices() if callable(choices) else choices)]

@@ -37,6 +37,9 @@ AUTHENTICATE = 'Bearer realm="fencepost"'
 #: Where all failures are problems; `/objects/` is for machines as well.
 API_PATHS = ("/v1/", "/.well-known/fencepost/", "/objects/")
 
+#: RFC 9110, 9.2.1: they change nothing, so that nothing can be in doubt of them.
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
 #: What frameworks raise, and what it is called here. The first match counts.
 _FOREIGN: tuple[tuple[type[Exception], type[DomainError]], ...] = (
     (drf.NotAuthenticated, Unauthenticated),
@@ -71,11 +74,11 @@ _BY_STATUS: dict[int, type[DomainError]] = {
 }
 
 
-def problem(refusal: DomainError) -> HttpResponse:
-    """Return the refusal as a problem document."""
+def problem(refusal: DomainError, *, method: str | None) -> HttpResponse:
+    """Return the refusal as a problem document. :param method: of the request that is refused."""
     if refusal.status == 503 and refusal.after_seconds is None:
         refusal.after_seconds = RETRY_AFTER_SECONDS
-    document = refusal.as_problem(instance=audit.request_urn())
+    document = refusal.as_problem(instance=audit.request_urn(), of_write=method not in SAFE_METHODS)
     return problem_of(Answer(REFUSED, document, refusal.status))
 
 
@@ -96,7 +99,7 @@ def problem_response(error: Exception, context: dict[str, Any]) -> HttpResponse 
     refusal = refusal_of(error)
     if refusal is None:
         return None
-    response = problem(refusal)
+    response = problem(refusal, method=context["request"].method)
     if isinstance(error, drf.MethodNotAllowed) and (view := context.get("view")) is not None:
         response["Allow"] = ", ".join(sorted(view.bindings))
     return response
@@ -112,10 +115,10 @@ def refusal_of(error: Exception) -> DomainError | None:
     return None
 
 
-def problem_for_status(status: int, detail: str = "") -> HttpResponse:
+def problem_for_status(status: int, detail: str = "", *, method: str | None) -> HttpResponse:
     """Return the problem for an error answer that did not come from a view of the API."""
     kind = _BY_STATUS.get(status, Internal if status >= 500 else InvalidArgument)
-    return problem(kind(detail))
+    return problem(kind(detail), method=method)
 
 
 def is_api_path(path: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 from uuid import UUID
 
@@ -15,16 +16,29 @@ from governance.core.errors import (
     PayloadTooLarge,
     UnsupportedMediaType,
 )
-from governance.operations.operation import NO_REVISION, Context, Operation, Principal
+from governance.operations.operation import (
+    ANY_REVISION,
+    NO_REVISION,
+    Context,
+    Operation,
+    Principal,
+)
 
 BODY_BYTES_MAX = 1 << 20
 BATCH_BYTES_MAX = 8 << 20
 JSON_TYPE = "application/json"
+TIMEOUT_SECONDS_MAX = 60
 
 #: A revision, also as older clients send it: without quotes, without the letter.
 _REVISION = re.compile(r'"r?(\d{1,16})"|r?(\d{1,16})', re.ASCII)
+_SECONDS = re.compile(r"\d{1,2}", re.ASCII)
 #: RFC 9110, 8.8.3.
 _ENTITY_TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
+
+
+def arrival() -> float:
+    """Return the instant that a request which comes in now is bounded from."""
+    return time.monotonic()
 
 
 def json_of(request: HttpRequest, operation: Operation) -> Any:
@@ -68,10 +82,14 @@ def _bytes_of(request: HttpRequest, limit: int) -> bytes:
     return raw
 
 
-def context_of(request: HttpRequest, operation: Operation, principal: Principal | None) -> Context:
+def context_of(
+    request: HttpRequest, operation: Operation, principal: Principal | None, *, arrived: float
+) -> Context:
     """Return who calls and under what terms.
 
     Headers that the operation does not know are passed over, malformed ones too.
+
+    :param arrived: when the request came in, on the monotonic clock.
 
     :raises InvalidArgument: one that it knows is malformed.
     """
@@ -83,6 +101,25 @@ def context_of(request: HttpRequest, operation: Operation, principal: Principal 
         key=_unquoted(headers.get("Idempotency-Key")) if operation.key else None,
         operation_id=_stripped(headers.get("Operation-Id")) if operation.key else None,
         if_match=_revision(headers.get("If-Match")) if operation.if_match else None,
+        if_none_match=(
+            _revisions(headers.get("If-None-Match")) if operation.if_none_match else None
+        ),
+        deadline=_deadline(headers.get("Request-Timeout-Seconds"), arrived),
+    )
+
+
+def _deadline(text: str | None, arrived: float) -> float | None:
+    """Return when the caller ceases to wait; None where it does not say.
+
+    :raises InvalidArgument: the header is not a whole number of seconds in its bounds.
+    """
+    if text is None:
+        return None
+    text = text.strip()
+    if _SECONDS.fullmatch(text) and 1 <= int(text) <= TIMEOUT_SECONDS_MAX:
+        return arrived + int(text)
+    raise InvalidArgument(
+        f"Request-Timeout-Seconds is a whole number from 1 to {TIMEOUT_SECONDS_MAX}."
     )
 
 
@@ -124,3 +161,25 @@ def _revision(text: str | None) -> int | None:
     if _ENTITY_TAG.fullmatch(text):
         return NO_REVISION
     raise InvalidArgument('If-Match takes one entity tag, such as "r7".')
+
+
+def _revisions(text: str | None) -> frozenset[int] | None:
+    """Return the revisions that `If-None-Match` names; None without the header.
+
+    A tag that is not of ours names none, and whether it is weak makes no difference (RFC 9110,
+    13.1.2).
+
+    :raises InvalidArgument: the header is no list of entity tags.
+    """
+    if text is None:
+        return None
+    text = text.strip()
+    if text == "*":
+        return frozenset({ANY_REVISION})
+    if _REVISION.fullmatch(text):
+        text = f'"{text.strip(chr(34))}"'
+    tags = _ENTITY_TAG.findall(text)
+    if not tags or _ENTITY_TAG.sub("", text).strip(" \t,"):
+        raise InvalidArgument('If-None-Match takes entity tags, such as "r7", or *.')
+    ours = (_REVISION.fullmatch(tag.removeprefix("W/")) for tag in tags)
+    return frozenset(int(found[1] or found[2]) for found in ours if found)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, cast
 
 import structlog
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseNotModified
 from django.urls import URLPattern, path
 from rest_framework import exceptions as drf
 from rest_framework.request import Request as HttpRequest
@@ -23,10 +23,10 @@ from governance.core.idempotency import Answer
 from governance.core.protocol import check_protocol
 from governance.operations.operation import Principal, Request
 from governance.operations.performing import admit, perform
-from governance.web.bindings import Binding
+from governance.web.bindings import NOT_MODIFIED, Binding
 from governance.web.openapi import OperationSchema
 from governance.web.problems import problem_of, problem_response
-from governance.web.reading import JSON_TYPE, context_of, json_of
+from governance.web.reading import JSON_TYPE, arrival, context_of, json_of
 
 #: W3C Trace Context, version 00.
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}", re.ASCII)
@@ -72,12 +72,14 @@ class OperationView(APIView):
 
     def initial(self, request: HttpRequest, *args: Any, **identity: Any) -> None:
         """Judge the caller and the outside of the request, before anything is read."""
+        self.arrived = arrival()
         operation = self.binding.operation
         _name_in_logs(request, identity, self.principal)
         admit(operation, self.principal, request.query_params)
         check_protocol(request.headers.get("Fencepost-Protocol", ""))
         # One of two values would win silently.
-        if twice := [n for n, values in request.query_params.lists() if len(values) > 1]:
+        once = request.query_params.keys() - operation.repeatable
+        if twice := [name for name in once if len(request.query_params.getlist(name)) > 1]:
             faults = [FieldFault(f"/{name}", "given more than once") for name in sorted(twice)]
             raise InvalidArgument("Query parameters are given once.", errors=faults)
 
@@ -92,11 +94,9 @@ class OperationView(APIView):
     def _answer(self, request: HttpRequest, identity: Mapping[str, Any]) -> HttpResponse:
         binding, operation = self.binding, self.binding.operation
         body = json_of(request._request, operation) if operation.reads else None
-        context = context_of(request._request, operation, self.principal)
-        query = request.query_params.dict()
-        return respond(
-            binding, perform(operation, context, Request(body, identity, query)), request
-        )
+        context = context_of(request._request, operation, self.principal, arrived=self.arrived)
+        received = Request(body, identity, request.query_params)
+        return respond(binding, perform(operation, context, received), request)
 
 
 def _name_in_logs(
@@ -118,7 +118,9 @@ def respond(binding: Binding, answer: Answer, request: HttpRequest) -> HttpRespo
     else:
         if binding.operation.paged:
             answer = _with_links(answer, request)
-        response = HttpResponse(answer.content, content_type=JSON_TYPE, status=status)
+        response = HttpResponseNotModified()
+        if status != NOT_MODIFIED:
+            response = HttpResponse(answer.content, content_type=JSON_TYPE, status=status)
         if binding.etag:
             response["ETag"] = binding.etag_of(answer.members)
         response["Cache-Control"] = "no-store"

@@ -443,7 +443,7 @@ class UploadAdmin(OfJobs):
         if row is None or row.state != Upload.State.STORED:
             raise Http404
         response = StreamingHttpResponse(
-            objects.store().read(key=row.object_key), content_type="application/octet-stream"
+            objects.store().read(key=row.object_key), content_type=objects.SENT_AS
         )
         disposition = content_disposition_header(as_attachment=True, filename=row.name)
         response["Content-Disposition"] = disposition or "attachment"

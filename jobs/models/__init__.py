@@ -16,6 +16,7 @@ from jobs.models.executions import (
 )
 from jobs.models.jobs import (
     FINISHED_STATES,
+    LABELS_MAX,
     OUTPUT_CHARS_MAX,
     WAITING_STATES,
     Job,
@@ -29,6 +30,7 @@ from jobs.models.uploads import Upload
 
 __all__ = [
     "FINISHED_STATES",
+    "LABELS_MAX",
     "OUTPUT_CHARS_MAX",
     "WAITING_STATES",
     "Approval",

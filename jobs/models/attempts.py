@@ -74,7 +74,9 @@ class Attempt(models.Model):
                 fields=["deadline_at"],
                 name="attempt_deadline_idx",
                 condition=Q(ended_at=None, deadline_at__isnull=False),
-            )
+            ),
+            # The jobs of a worker, in the order of lists.
+            models.Index(fields=["worker_id", "-job"], name="attempt_by_worker_idx"),
         ]
 
     def __str__(self) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVector
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import Greatest
+from django.db.models.functions import Coalesce, Greatest
 
 from agents.models import RISK_TIERS, Agent, RiskTier
 from governance.core.characters import UNSEEN
@@ -31,6 +33,7 @@ class JobState(models.TextChoices):
 
 
 OUTPUT_CHARS_MAX = 4000
+LABELS_MAX = 64
 #: In these a job waits for a person.
 WAITING_STATES = ("held", "review_required", "needs_rework", "in_doubt", "escalated")
 #: In these it is over; `failed` for its workers, whom a person may overrule.
@@ -43,6 +46,18 @@ def _bounded(*columns: str) -> Q:
     for column in columns:
         condition &= Q(**{f"{column}__gte": INSTANT_MIN, f"{column}__lt": INSTANT_MAX})
     return condition
+
+
+def title_words(title: str) -> SearchVector:
+    """Return the words of a title, as they stand: in small letters, in no language.
+
+    :param title: the column; task_title_idx is over this very expression.
+    """
+    return SearchVector(title, config="simple")
+
+
+#: `Job.last_changed_at` as the lists ask for it; job_updated_idx is in this order.
+LAST_CHANGED_AT = Coalesce("updated_at", "state_since")
 
 
 class Priority(models.IntegerChoices):
@@ -128,6 +143,9 @@ class Job(ChainHead):
     created_at = models.DateTimeField()
     state_since = models.DateTimeField()
     finished_at = models.DateTimeField(null=True, blank=True)
+    #: When the revision last rose; null where it has not since there is this column. The place
+    #: that sets it is `jobs.transitions.work`; see `last_changed_at`.
+    updated_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -261,6 +279,7 @@ class Job(ChainHead):
                 name="job_finished_idx",
                 condition=Q(finished_at__isnull=False),
             ),
+            models.Index(LAST_CHANGED_AT, name="job_updated_idx"),
         ]
 
     def __str__(self) -> str:
@@ -287,6 +306,11 @@ class Job(ChainHead):
     def claimable_at(self) -> datetime:
         """Return from when on the job may be claimed, as far as time goes."""
         return max(self.available_at, self.hold_until or self.available_at)
+
+    @property
+    def last_changed_at(self) -> datetime:
+        """Return when the revision last rose, or the job came into being."""
+        return self.updated_at or self.state_since
 
     def on_hold(self, *, at: datetime) -> bool:
         """Return whether somebody holds the job back at that instant."""
@@ -339,6 +363,12 @@ class Task(models.Model):
             models.CheckConstraint(
                 condition=_bounded("submitted_at"), name="task_instant_is_bounded"
             ),
+        ]
+        indexes = [
+            GinIndex(fields=["labels"], opclasses=["jsonb_path_ops"], name="task_labels_idx"),
+            GinIndex(title_words("title"), name="task_title_idx"),
+            # The few of a source that is rare, in the order of lists.
+            models.Index(fields=["source", "job"], name="task_by_source_idx"),
         ]
 
     def __str__(self) -> str:

@@ -57,7 +57,7 @@ def answer_each(
     for item in items:
         outcome = item if isinstance(item, DomainError) else next(outcomes)
         if isinstance(outcome, DomainError):
-            results.append(outcome.as_problem(instance=audit.request_urn()))
+            results.append(outcome.as_problem(instance=audit.request_urn(), of_write=True))
             final = final and outcome.final
         else:
             status = {"status": 201 if outcome.outcome in made else 200}

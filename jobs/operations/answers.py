@@ -82,6 +82,7 @@ class ListedJobOut(TypedDict):
     created_at: InstantText
     state_since: InstantText
     finished_at: InstantText | None
+    updated_at: InstantText
 
 
 class _OwnOut(TypedDict):
@@ -364,6 +365,7 @@ def listed(record: JobRecord) -> ListedJobOut:
         "created_at": instant(row.created_at),
         "state_since": instant(row.state_since),
         "finished_at": instant(row.finished_at),
+        "updated_at": instant(row.last_changed_at),
     }
 
 

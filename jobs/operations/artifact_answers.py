@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, TypedDict
 
 from governance.core.clock import instant
-from governance.core.wire import AnyObject, InstantText, UuidText, explained
+from governance.core.wire import AnyObject, InstantText, UriText, UuidText, explained
 from jobs.models import Upload
 from jobs.objects import Grant
+from jobs.transitions.artifacts import Address
 from jobs.transitions.facts import Receipt
 from jobs.transitions.uploads import UploadGrant, UploadOutcome
 
@@ -34,6 +35,13 @@ class UploadDoneOut(TypedDict):
     artifact_id: UuidText
     fact_id: str
     result_code: str
+
+
+class AddressOut(TypedDict):
+    """Where an artifact is had until then, without a credential: keep it to yourself."""
+
+    url: UriText
+    expires_at: InstantText
 
 
 class ReceiptOut(TypedDict):
@@ -72,6 +80,11 @@ def uploaded(outcome: UploadOutcome) -> UploadDoneOut:
         "fact_id": row.fact_id,
         "result_code": "APPLIED",
     }
+
+
+def address(issued: Address) -> AddressOut:
+    """Return the address of an artifact."""
+    return {"url": issued.url, "expires_at": instant(issued.expires_at)}
 
 
 def receipt(fact: Receipt) -> ReceiptOut:

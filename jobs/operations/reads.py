@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from agents.operations.callers import principal_of
 from governance.core.idempotency import Answer
 from governance.core.models import AuditEvent
-from governance.operations.operation import DONE, Call, operation
+from governance.operations.operation import ANY_REVISION, DONE, Call, operation
 from governance.operations.pages import page_of
-from jobs import queries
+from governance.operations.parameters import OneOf, Whole
+from jobs import queries, watching
 from jobs.filters import JobFilter
-from jobs.models import Attempt
+from jobs.models import Attempt, Job
 from jobs.operations import answers
+from jobs.operations.shapes import WAIT_SECONDS_MAX
+from jobs.queries import JobRecord
 from jobs.transitions.story import read_attempts
+
+#: The outcome of a read of what its caller has already.
+UNCHANGED = "unchanged"
+#: What a read of a job may wait for, as a rule over the revisions that the caller knows.
+OVER: dict[str, Callable[[frozenset[int], JobRecord], bool]] = {
+    "terminal": lambda known, found: found.job.state in Job.FINISHED,
+    "changed": lambda known, found: found.job.revision not in known,
+}
 
 
 @operation(
@@ -34,10 +48,35 @@ def list_jobs(call: Call) -> Answer:
     return Answer(DONE, answers.page(found, next=page.next, previous=page.previous))
 
 
-@operation(scopes=("read", "submit"), identity={"task_id": str}, answers=answers.JobOut)
+@operation(
+    scopes=("read", "submit"),
+    identity={"task_id": str},
+    answers=answers.JobOut,
+    outcomes=(DONE, UNCHANGED),
+    if_none_match=True,
+    query={
+        "wait_seconds": Whole("How long to wait for it.", 0, WAIT_SECONDS_MAX, 0),
+        "until": OneOf("What is waited for.", tuple(OVER)),
+    },
+)
 def get_job(call: Call) -> Answer:
-    """Read a job."""
-    found = queries.read_job(principal=principal_of(call), **call.identity)
+    """Read a job; if asked to, once it is over or has changed.
+
+    It is answered as it stands when the time is over. Whether it has changed is told by its
+    revision alone: from the one that the caller has, else from that at the request's arrival.
+    """
+    principal, named = principal_of(call), call.context.if_none_match
+    seconds, over = call.parameter("wait_seconds"), OVER[call.parameter("until")]
+    read = partial(queries.read_job, principal=principal, **call.identity)
+    found = read()
+    anew = named is None or ANY_REVISION in named
+    known = frozenset({found.job.revision}) if anew else named
+    assert known is not None
+    found = watching.follow(
+        found, read, partial(over, known), principal=principal.text, seconds=seconds
+    )
+    if named is not None and found.job.revision in known:
+        return Answer(UNCHANGED, {"revision": found.job.revision})
     return Answer(DONE, answers.job(found))
 
 

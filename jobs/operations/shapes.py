@@ -24,7 +24,7 @@ from governance.operations.shapes import (
     Whole,
     member_of,
 )
-from jobs.models import OUTPUT_CHARS_MAX, Priority
+from jobs.models import LABELS_MAX, OUTPUT_CHARS_MAX, Priority
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.transitions.deferrals import DEFER_SECONDS_MAX
 from jobs.verbs import CONTROLS
@@ -33,7 +33,6 @@ TASK_ID_CHARS_MAX = 100
 WORKER_ID_CHARS_MAX = 120
 WAIT_SECONDS_MAX = 30
 TASK_TYPES_MAX = 50
-LABELS_MAX = 64
 LABEL_CHARS_MAX = 200
 TOOLS_MAX = 200
 TEXT_CHARS_MAX = 20_000

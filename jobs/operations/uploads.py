@@ -1,4 +1,4 @@
-"""Operations of artifacts: ask for a grant, say that the object is there."""
+"""Operations of artifacts: ask for a grant, say that the object is there, have it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from agents.operations.callers import entry_of
+from agents.operations.callers import entry_of, principal_of
 from governance.core.idempotency import Answer
-from governance.operations.operation import Call, operation
+from governance.operations.operation import DONE, Call, operation
 from governance.operations.shapes import Text, Whole
 from jobs.objects import OBJECT_BYTES_MAX
 from jobs.operations import artifact_answers as answers
 from jobs.operations.answering import answer_of
 from jobs.operations.execution_shapes import Sha256
 from jobs.operations.shapes import AuthorityIn
-from jobs.transitions import uploads
+from jobs.transitions import artifacts, uploads
 
 ANNOUNCED = ("name", "media_type", "size_bytes", "sha256")
 
@@ -100,5 +100,20 @@ def complete_upload(call: Call) -> Answer:
     def move() -> Answer:
         outcome = uploads.complete_upload(entry=entry, stored=stored, **call.identity, **call.body)
         return answer_of(outcome, answers.uploaded)
+
+    return call.once(move)
+
+
+@operation(scopes=("read",), identity={"artifact_id": UUID}, answers=answers.AddressOut)
+def get_artifact(call: Call) -> Answer:
+    """Get an address of an artifact that is good for a minute.
+
+    For the submitter of its job and for its agent. Every address that is given is audited.
+    """
+    principal = principal_of(call)
+
+    def move() -> Answer:
+        issued = artifacts.issue_address(principal=principal, **call.identity)
+        return Answer(DONE, answers.address(issued))
 
     return call.once(move)

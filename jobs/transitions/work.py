@@ -50,6 +50,7 @@ MOVING = (
     "asked_again_by",
     "state_since",
     "finished_at",
+    "updated_at",
     "audit_seq",
     "audit_head",
 )
@@ -163,6 +164,8 @@ class LockedJob(JobRecord):
     """A locked job with what stands around it."""
 
     type: JobType
+    #: The revision that the row had when it was locked; 1 where it has just come into being.
+    revision_read: int = 1
     #: The numbers of the attempts that an activated session has made, of those that are read.
     activated: set[int] = field(default_factory=set)
     #: All that have ended, where the request names no attempt.
@@ -314,6 +317,8 @@ class Work:
 
     def touch(self, locked: LockedJob) -> None:
         """Save the job's moving columns at the end."""
+        if locked.job.revision != locked.revision_read:
+            locked.job.updated_at = self.now
         self._jobs[locked.job.pk] = locked.job
 
     def touch_attempt(self, attempt: Attempt) -> None:
@@ -510,14 +515,15 @@ def _load_ended(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
 
 def from_row(row: sql.Row) -> LockedJob:
     """Return the locked job of a row that `SELECT_JOBS` selected."""
-    job_type = sql.build(JobType, row, "y")
+    job_type, job = sql.build(JobType, row, "y"), sql.build(Job, row, "j")
     return LockedJob(
-        job=sql.build(Job, row, "j"),
+        job=job,
         task=sql.build(Task, row, "t"),
         owner=row["owner"],
         job_type=job_type.name,
         type=job_type,
         models=json.loads(row["models"]) if "models" in row else [],
+        revision_read=job.revision,
     )
 
 

@@ -1,7 +1,7 @@
-"""The far end of local upload grants, outside of the API: its authority is in the path."""
+"""The far ends of local grants and addresses, outside of the API: the path is the authority."""
 
 from django.urls import path
 
-from jobs.web.received_objects import receive_object
+from jobs.web.received_objects import serve_object
 
-urlpatterns = [path("<str:signed>", receive_object)]
+urlpatterns = [path("<str:signed>", serve_object)]

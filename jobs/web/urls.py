@@ -1,6 +1,6 @@
 """The jobs API over HTTP: paths below `/v1`."""
 
-from governance.web.bindings import Binding
+from governance.web.bindings import NOT_MODIFIED, Binding
 from governance.web.views import paths
 from jobs.operations import (
     claims,
@@ -24,7 +24,13 @@ BINDINGS = (
     Binding("POST", "jobs", intake.queue_job, statuses=MADE, etag=OF_JOB),
     Binding("POST", "jobs/batch", intake.queue_jobs),
     Binding("POST", "jobs/complete/batch", outcomes.complete_jobs),
-    Binding("GET", "jobs/{task_id}", reads.get_job, etag="revision"),
+    Binding(
+        "GET",
+        "jobs/{task_id}",
+        reads.get_job,
+        statuses={reads.UNCHANGED: NOT_MODIFIED},
+        etag="revision",
+    ),
     Binding("POST", "jobs/{task_id}/claim", claims.claim_job, etag=OF_JOB),
     Binding("POST", "jobs/{task_id}/complete", outcomes.complete_job, etag=OF_JOB),
     Binding("POST", "jobs/{task_id}/fail", outcomes.fail_job, etag=OF_JOB),
@@ -54,6 +60,7 @@ BINDINGS = (
     Binding("POST", "facts", facts.record_fact),
     Binding("POST", "uploads", uploads.grant_upload, statuses={"granted": 201}),
     Binding("POST", "uploads/{upload_id}/complete", uploads.complete_upload),
+    Binding("GET", "artifacts/{artifact_id}", uploads.get_artifact),
     Binding("POST", "claims", claims.claim_jobs),
     Binding("POST", "leases/heartbeat", claims.heartbeat_leases),
     Binding(

@@ -101,6 +101,21 @@ def test_what_was_granted_can_be_put_once_and_is_confirmed(store: S3Store, grant
     assert b"".join(store.read(key=KEY)) == BYTES
 
 
+def test_an_address_gives_the_bytes_as_a_file_for_a_minute(store: S3Store, grant: Grant) -> None:
+    assert put(grant, BYTES) == 200
+    url = store.address(key=KEY, name="Über.txt")
+
+    answer = httpx2.get(url, timeout=10)
+
+    assert (answer.status_code, answer.content) == (200, BYTES)
+    assert answer.headers["Content-Type"] == "application/octet-stream"
+    assert answer.headers["Content-Disposition"] == "attachment; filename*=utf-8''%C3%9Cber.txt"
+    assert httpx2.URL(url).params["X-Amz-Expires"] == "60"
+    # What a browser would do with it is signed as well.
+    rendered = url.replace("application%2Foctet-stream", "text%2Fhtml")
+    assert rendered != url and httpx2.get(rendered, timeout=10).status_code == 403
+
+
 def test_other_bytes_of_the_same_size_are_refused(store: S3Store, grant: Grant) -> None:
     assert put(grant, BYTES[::-1]) == 400
     assert store.stat(key=KEY) is None

@@ -68,9 +68,13 @@ def authority(claim) -> dict[str, object]:
 
 @pytest.mark.parametrize("keyed", [False, True], ids=["plain", "keyed"])
 @pytest.mark.parametrize("matched", [False, True], ids=["", "if-match"])
-def test_a_claim_and_a_completion_are_four_round_trips_each(worker, round_trips, keyed, matched):
+@pytest.mark.parametrize("bounded", [False, True], ids=["", "request-timeout"])
+def test_a_claim_and_a_completion_are_four_round_trips_each(
+    worker, round_trips, keyed, matched, bounded
+):
     def headers(revision: int) -> dict[str, str]:
         tag = {"If_Match": f'"r{revision}"'} if matched else {}
+        tag |= {"Request_Timeout_Seconds": "5"} if bounded else {}
         return tag | ({"Idempotency_Key": key()} if keyed else {})
 
     with round_trips(4):

@@ -148,7 +148,7 @@ def test_a_wakeup_from_another_process_is_heard(no_polling, long_poll, make_job)
     make_job()
     agent_id = Agent.objects.get(name="hermes").pk
 
-    with psycopg.connect(**wakeups._connection_parameters(), autocommit=True) as other:
+    with psycopg.connect(**wakeups.connection_parameters(), autocommit=True) as other:
         # The listener may still be on its way; a later notice reaches it as well.
         deadline = time.monotonic() + SECONDS
         while not answer.done():

@@ -94,7 +94,7 @@ def committed(transactional_db: None) -> Callable[[], list[str]]:
     """Return the names of the pulses that another connection sees."""
 
     def seen() -> list[str]:
-        with psycopg.connect(**wakeups._connection_parameters()) as other:
+        with psycopg.connect(**wakeups.connection_parameters()) as other:
             return [name for (name,) in other.execute("SELECT name FROM governance_pulse")]
 
     return seen

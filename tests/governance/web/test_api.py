@@ -221,7 +221,7 @@ def test_errors_of_frameworks_have_a_reason_of_ours(error, reason, status):
     refusal = problems.refusal_of(error)
 
     assert (refusal.reason, refusal.status) == (reason, status)
-    response = problems.problem(refusal)
+    response = problems.problem(refusal, method="POST")
     assert response.has_header("Retry-After") == (status == 503)
 
 

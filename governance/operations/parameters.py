@@ -1,0 +1,80 @@
+"""Query parameters: how each is read, and what the API's description says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from governance.core.errors import FieldFault, InvalidArgument
+
+
+class Parameter(Protocol):
+    """A query parameter that has one value. `explained` is what the description says of it."""
+
+    explained: str
+
+    @property
+    def schema(self) -> dict[str, Any]: ...
+
+    def read(self, name: str, query: Mapping[str, str]) -> Any: ...
+
+
+@dataclass
+class Whole:
+    """A whole number in bounds."""
+
+    explained: str
+    low: int
+    high: int
+    default: int
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Return its JSON Schema."""
+        bounds = {"minimum": self.low, "maximum": self.high, "default": self.default}
+        return {"type": "integer"} | bounds
+
+    def read(self, name: str, query: Mapping[str, str]) -> int:
+        """Return the number that the query gives.
+
+        :raises InvalidArgument: it is none, or out of bounds.
+        """
+        text = query.get(name)
+        if text is None:
+            return self.default
+        # More digits than any bound has are no number that is worth making.
+        if text.isascii() and text.isdecimal() and len(text) <= len(str(self.high)):
+            if self.low <= int(text) <= self.high:
+                return int(text)
+        raise invalid(name, f"a whole number from {self.low} to {self.high}")
+
+
+@dataclass
+class OneOf:
+    """One of some words; the first where the query names none."""
+
+    explained: str
+    words: tuple[str, ...]
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """Return its JSON Schema."""
+        return {"type": "string", "enum": list(self.words), "default": self.words[0]}
+
+    def read(self, name: str, query: Mapping[str, str]) -> str:
+        """Return the word that the query gives.
+
+        :raises InvalidArgument: it is another.
+        """
+        word = query.get(name, self.words[0])
+        if word not in self.words:
+            raise invalid(name, f"one of {', '.join(self.words)}")
+        return word
+
+
+def invalid(name: str, wanted: str) -> InvalidArgument:
+    """Return the refusal of a query parameter, which names it."""
+    return InvalidArgument(
+        "A query parameter is not valid.", errors=[FieldFault(f"/{name}", wanted)]
+    )
