@@ -622,7 +622,7 @@ def test_an_empty_claim_is_no_record_and_a_granted_one_is(ops, worker):
     again = worker.post("/v1/claims", {"worker_id": "w1"}, Idempotency_Key=name)
 
     assert len(first.json()["results"]) == 1
-    assert again.content == first.content
+    assert timeless(again.content) == timeless(first.content)
     assert Job.objects.get().attempt == 1
 
 
