@@ -15,7 +15,6 @@ from typing import Any
 import structlog
 
 from governance.core import audit, deadlines, idempotency, sql
-from governance.core.digests import canonical
 from governance.core.errors import (
     FieldFault,
     IdempotencyKeyRequired,
