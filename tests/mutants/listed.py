@@ -282,6 +282,13 @@ MUTANTS = (
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
+        "reservation at the start",
+        STARTS,
+        "    need_held_reservation(locked, binding, found.reservation_id)\n",
+        "",
+        ("tests/jobs/test_authority.py",),
+    ),
+    Mutant(
         "live without a word",
         STARTS,
         "if permit.mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):",
