@@ -540,6 +540,15 @@ class GrantExpired(DomainError):
 # --- The service itself -----------------------------------------------------------------------
 
 
+class JobUnreadable(DomainError):
+    """What is stored of this job cannot be read; it is as it was, and an operator is told.
+
+    Others go on. Keep what you have to say of it, and send it again later.
+    """
+
+    code, reason, status, retry = "UNAVAILABLE", "JOB_UNREADABLE", 503, "wait"
+
+
 class Contention(DomainError):
     """The service is busy with the same rows; send the same request again."""
 

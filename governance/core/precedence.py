@@ -111,7 +111,7 @@ STAGES = (
     Stage("the artifact", (errors.ChecksumMismatch, errors.GrantExpired)),
     Stage(
         "the service itself",
-        (errors.Contention, errors.Unavailable, errors.Internal),
+        (errors.JobUnreadable, errors.Contention, errors.Unavailable, errors.Internal),
     ),
 )
 

@@ -23,7 +23,7 @@ from governance.core.errors import (
     Unauthenticated,
 )
 from governance.core.idempotency import REFUSED, Answer, Key
-from governance.operations.failures import FAILURES, refusal_of
+from governance.operations.failures import diagnosed, refusal_of
 from governance.operations.operation import Call, Context, Operation, Principal, Request
 from governance.operations.shapes import Shape, shaped
 
@@ -46,8 +46,9 @@ def perform(operation: Operation, context: Context, request: Request) -> Answer:
     token = audit.current_request_id.set(context.request_id or audit.current_request_id.get())
     try:
         answer = operation.run(call)
-    except FAILURES as error:
-        if (refusal := refusal_of(error)) is None:
+    except Exception as error:
+        refusal = diagnosed(call, error) or refusal_of(error)
+        if refusal is None or refusal is error:
             raise
         raise refusal from error
     finally:

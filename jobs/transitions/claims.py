@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from agents.entry import Caller, Entry, enter
 from agents.models import RISK_RANK, RiskTier
@@ -53,14 +54,14 @@ CLAIM_LIMIT_MAX = 100
 # sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
 # bounds the index scan, which `clock_timestamp` would not. The jobs are answered from the rows that
 # were locked: joined again, they would be read as they stood before the lock.
-CLAIMABLE = (
-    f"""WITH picked AS MATERIALIZED (
+PICKED = f"""WITH picked AS MATERIALIZED (
   SELECT n.* FROM (VALUES (3), (2), (1), (0)) AS r(priority)
    CROSS JOIN LATERAL (
          SELECT c.* FROM jobs_job c
           WHERE c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
             AND c.priority = r.priority
             AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp()
+            AND c.id NOT IN (SELECT job_id FROM jobs_setaside WHERE set_at IS NOT NULL)
             AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
             AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
                  OR c.expires_if_not_started_at > statement_timestamp())
@@ -73,6 +74,8 @@ CLAIMABLE = (
             FOR NO KEY UPDATE SKIP LOCKED) n
    LIMIT %(limit)s)
 """
+CLAIMABLE = (
+    PICKED
     + SELECT_JOBS
     + "FROM picked j"
     + JOIN_TASK
@@ -84,6 +87,16 @@ CLAIMABLE_BESIDE = CLAIMABLE.replace(
     "AND NOT c.paused AND c.id <> ALL(%(walked)s::bigint[])"
     " AND (NOT c.execution_approval_required OR c.approval_valid_until > statement_timestamp())",
     1,
+)
+# The same of the named jobs alone, for claims of which some row spoils the others.
+CLAIMABLE_AMONG = CLAIMABLE.replace(
+    "AND NOT c.paused", "AND NOT c.paused AND c.id = ANY(%(among)s::bigint[])", 1
+)
+# No lock: by their keys, which can be read of any row.
+CLAIMABLE_KEYS = (
+    PICKED.replace("            FOR NO KEY UPDATE SKIP LOCKED", "")
+    + "SELECT j.id, j.task_id FROM picked j"
+    + f" ORDER BY j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
 )
 # No lock. A type that is turned off may still have jobs.
 READ_TYPE_NAMES = "SELECT name FROM jobs_jobtype WHERE name = ANY(%s::text[])"
@@ -199,6 +212,7 @@ def claim_next(
     task_types: list[str] | None = None,
     runtime: str | None = None,
     lease_seconds: int | None = None,
+    among: list[int] | None = None,
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
@@ -208,16 +222,16 @@ def claim_next(
 
     :param owner: as of `claim`.
     :param limit: 1 to 100.
+    :param among: primary keys of the jobs that come into question; default all.
     :raises InvalidArgument: there is no job type of one of the names.
     :raises WrongOwner: it asks for another agent's jobs.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
     """
-    wanted = {
-        "agent_id": entry.principal.id,
-        "types": task_types or None,
-        "limit": min(limit, CLAIM_LIMIT_MAX),
-    }
-    also = [sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)]
+    wanted = _wanted(entry, limit=limit, task_types=task_types)
+    first = sql.Statement(CLAIMABLE, wanted)
+    if among is not None:
+        first = sql.Statement(CLAIMABLE_AMONG, wanted | {"among": among})
+    also = [first, sql.Statement(READ_CLOCK)]
     if task_types:
         also.append(sql.any_of(READ_TYPE_NAMES, task_types))
     caller, [rows, [clock], *known] = enter(entry, also=also, make_session=True)
@@ -227,7 +241,7 @@ def claim_next(
     check_admission(caller)
     work = Work(clock["now"], caller)
     granted = _grantable(work, rows)
-    if missing := len(rows) - len(granted):
+    if among is None and (missing := len(rows) - len(granted)):
         walked = [locked.job.pk for locked in work.locked.values()]
         beside = wanted | {"limit": missing, "walked": walked}
         [rows, [clock]] = sql.pipeline(
@@ -240,6 +254,26 @@ def claim_next(
     pasts = _pasts(granted)
     work.save()
     return [ClaimOutcome("claimed", locked, _granted(work, locked, pasts)) for locked in granted]
+
+
+def _wanted(entry: Entry, *, limit: int, task_types: list[str] | None) -> dict[str, Any]:
+    return {
+        "agent_id": entry.principal.id,
+        "types": task_types or None,
+        "limit": min(limit, CLAIM_LIMIT_MAX),
+    }
+
+
+def claimable_keys(
+    *, entry: Entry, limit: int, task_types: list[str] | None = None
+) -> list[tuple[int, str]]:
+    """Return primary key and task id of the jobs that a claim would come to, in its order.
+
+    For claims that some row spoils: nothing else of the rows is read, and nothing is locked.
+    """
+    wanted = _wanted(entry, limit=limit, task_types=task_types)
+    [rows] = sql.pipeline(sql.Statement(CLAIMABLE_KEYS, wanted | {"limit": limit}))
+    return [(row["id"], row["task_id"]) for row in rows]
 
 
 def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:

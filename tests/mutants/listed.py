@@ -282,6 +282,13 @@ MUTANTS = (
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
+        "set aside in the queue",
+        "jobs/transitions/claims.py",
+        "AND c.id NOT IN (SELECT job_id FROM jobs_setaside WHERE set_at IS NOT NULL)",
+        "AND true",
+        ("tests/jobs/test_isolation.py",),
+    ),
+    Mutant(
         "reservation at the start",
         STARTS,
         "    need_held_reservation(locked, binding, found.reservation_id)\n",
