@@ -284,6 +284,12 @@ class NotFound(DomainError):
 # --- Recorded outcomes ------------------------------------------------------------------------
 
 
+class TaskIdReserved(PermissionDenied):
+    """Another submitter owns the prefix of this task id; choose another."""
+
+    reason, retry = "TASK_ID_RESERVED", "never"
+
+
 class TaskIdTaken(DomainError):
     """Another submitter has used this task id; choose another."""
 

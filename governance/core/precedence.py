@@ -58,6 +58,7 @@ STAGES = (
     Stage(
         "the recorded outcome",
         (
+            errors.TaskIdReserved,
             errors.TaskIdTaken,
             errors.TaskContentMismatch,
             errors.OutcomeConflict,

@@ -289,6 +289,13 @@ MUTANTS = (
         ("tests/jobs/test_isolation.py",),
     ),
     Mutant(
+        "owned prefixes",
+        "jobs/transitions/intake.py",
+        "        if _reserved(principal, task_id, lookup):\n",
+        "        if False:\n",
+        ("tests/jobs/test_prefixes.py",),
+    ),
+    Mutant(
         "reservation at the start",
         STARTS,
         "    need_held_reservation(locked, binding, found.reservation_id)\n",
