@@ -57,14 +57,10 @@ def answer_each(
 
     good = [item for item in items if not isinstance(item, DomainError)]
     found = iter(answered(good) if culprits is None else apart(good, answered, culprits.refuse))
-    return Answer(
-        DONE,
-        {
-            "results": [
-                _problem(item) if isinstance(item, DomainError) else next(found) for item in items
-            ]
-        },
-    )
+    results = [_problem(item) if isinstance(item, DomainError) else next(found) for item in items]
+    # What was refused for a row's sake may be sent again under the same key; the rest is repeated.
+    kept = culprits is None or not culprits.refused
+    return Answer(DONE, {"results": results}, recorded=kept)
 
 
 def answer_batch(

@@ -35,6 +35,8 @@ class Culprits:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        #: Whether some item was refused: by an answer that is not to be kept.
+        self.refused = False
         self._found: dict[str, Exception] = {}
 
     def add(self, task_id: str, error: Exception) -> None:
@@ -47,7 +49,7 @@ class Culprits:
         It is held against the job only where its row cannot be read, or breaks what holds for
         rows: what the item itself says may be the cause of anything else.
         """
-        task_id = item["task_id"]
+        self.refused, task_id = True, item["task_id"]
         log.error("row.failed", operation=self.kind, task_id=task_id, exc_info=error)
         refusal: DomainError | None
         if at_fault(task_id):

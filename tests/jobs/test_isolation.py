@@ -281,6 +281,25 @@ def test_a_result_for_a_bad_job_is_refused_for_a_time_and_kept_nowhere_under_its
     assert worker.post(path, said, **same).json()["outcome"] == "recorded"
 
 
+def test_a_batch_past_a_bad_row_is_sent_again_under_the_same_key(
+    hermes_token: str, make_job: MakeJob
+) -> None:
+    bad, good = make_job(), make_job()
+    worker, same = Api(hermes_token), key()
+    next_jobs(worker)
+    plant(bad, "an instant without end")
+    said = {"worker_id": "w-1", "attempt": 1, "fencing_token": 1, "result": {"n": 1}}
+    body = {"completions": [said | {"task_id": job.task_id} for job in (bad, good)]}
+
+    first, second = worker.post("/v1/jobs/complete/batch", body, **same).json()["results"]
+    assert (first["status"], first["reason"]) == (503, "JOB_UNREADABLE")
+    assert second["outcome"] == "recorded"
+
+    spoil("jobs_job", "created_at", "now()", where=f"id = {bad.pk}")
+    again = worker.post("/v1/jobs/complete/batch", body, **same)
+    assert [one["outcome"] for one in again.json()["results"]] == ["recorded", "already_recorded"]
+
+
 def test_what_a_request_says_is_not_held_against_the_row(
     hermes_token: str, make_job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
