@@ -10,6 +10,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
+from governance.core.characters import UNSEEN
 from governance.core.models import ChainHead
 
 #: How an operator names a runtime.
@@ -133,6 +134,34 @@ class Submitter(ChainHead):
     @property
     def audit_subject(self) -> str:
         return f"submitter:{self.name}"
+
+
+#: A prefix: 3 characters or more, seen and plain, of which the last one ends a word.
+PREFIX_CHARS_MIN, PREFIX_CHARS_MAX = 3, 99
+PREFIX_ENDS = "-_.:/"
+PREFIX = rf"^[^{UNSEEN}]{{{PREFIX_CHARS_MIN - 1},{PREFIX_CHARS_MAX - 1}}}[{PREFIX_ENDS[1:]}-]$"
+
+
+class TaskPrefix(models.Model):
+    """A prefix of task ids that only its submitter may use; contract section 5.
+
+    No prefix contains another, which a trigger holds. One is added or taken away, never changed.
+    """
+
+    submitter = models.ForeignKey(Submitter, models.PROTECT, related_name="task_prefixes")
+    prefix = models.CharField(max_length=PREFIX_CHARS_MAX, unique=True)
+    created_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "task prefixes"
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(prefix__regex=PREFIX), name="task_prefix_ends_a_word"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.prefix
 
 
 class Scope(models.TextChoices):

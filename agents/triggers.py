@@ -58,7 +58,27 @@ END
 """,
 )
 
-FUNCTIONS = (AGENT_RULES, SESSION_RULES, CREDENTIAL_RULES, RUNTIMESWITCH_RULES)
+# The advisory lock is that of `agents.prefixes`: two inserts at once see each other.
+TASKPREFIX_RULES = Function(
+    "agents_taskprefix_guard",
+    "No prefix of task ids contains another, and none is changed.",
+    """
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        RAISE EXCEPTION 'a prefix of task ids is not changed' USING ERRCODE = 'restrict_violation';
+    END IF;
+    PERFORM pg_advisory_xact_lock(9, 0);
+    IF EXISTS (SELECT FROM agents_taskprefix p
+                WHERE starts_with(p.prefix, NEW.prefix) OR starts_with(NEW.prefix, p.prefix)) THEN
+        RAISE EXCEPTION 'the prefix % contains another, or is contained', NEW.prefix
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
+
+FUNCTIONS = (AGENT_RULES, SESSION_RULES, CREDENTIAL_RULES, RUNTIMESWITCH_RULES, TASKPREFIX_RULES)
 
 TRIGGERS = (
     # Jobs, attempts and leases point at these rows without a foreign key, which would lock one
@@ -68,6 +88,7 @@ TRIGGERS = (
     row_trigger("agents_session", SESSION_RULES, "UPDATE"),
     row_trigger("agents_credential", CREDENTIAL_RULES, "UPDATE"),
     row_trigger("agents_runtimeswitch", RUNTIMESWITCH_RULES, "UPDATE"),
+    row_trigger("agents_taskprefix", TASKPREFIX_RULES, "INSERT", "UPDATE"),
     *append_only("agents_activation", "agents_admissionchange"),
 )
 

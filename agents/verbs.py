@@ -10,6 +10,9 @@ from uuid import UUID
 from uuid_utils.compat import uuid7
 
 from agents.models import (
+    PREFIX_CHARS_MAX,
+    PREFIX_CHARS_MIN,
+    PREFIX_ENDS,
     Agent,
     Credential,
     Fleet,
@@ -39,6 +42,7 @@ SET_ADMISSION = Permission("set_admission", "Can open, drain and close an agent"
 INHIBIT_FLEET = Permission("inhibit_fleet", "Can set and lift a maintenance inhibit", (OPERATOR,))
 SWITCH_RUNTIME = Permission("switch_runtime", "Can switch the runtime of an agent")
 CONFIGURE_AGENT = Permission("configure_agent", "Can change the settings of an agent")
+CONFIGURE_SUBMITTER = Permission("configure_submitter", "Can change what a submitter owns")
 APPROVE_CELL = Permission("approve_cell", "Can approve a cell of an agent")
 MANAGE_CREDENTIALS = Permission("manage_credentials", "Can create, rotate and revoke credentials")
 ROTATE_EPOCH = Permission("rotate_epoch", "Can rotate the dispatcher epoch")
@@ -49,6 +53,11 @@ FLEET, INHIBIT, SWITCH = Target(Fleet), Target(MaintenanceInhibit), Target(Runti
 State = Agent.Admission
 
 NAME = Text(name="name", chars_max=60, slug=True)
+TASK_ID_PREFIX = Text(
+    name="task_id_prefix",
+    chars_max=PREFIX_CHARS_MAX,
+    help=f"{PREFIX_CHARS_MIN} characters or more, ending in one of {PREFIX_ENDS}",
+)
 #: How long an inhibit lasts.
 LASTS = Span(
     name="seconds",
@@ -112,6 +121,18 @@ def _lift(*, key: int, actor: str, reason: str) -> MaintenanceInhibit:
 def _configure(*, key: str, actor: str, reason: str, **settings: Any) -> Agent:
     return principals.configure_agent(
         name=key, actor=actor, reason=reason, settings=principals.Settings(**settings)
+    )
+
+
+def _own_prefix(*, key: str, actor: str, reason: str, task_id_prefix: str) -> Submitter:
+    return principals.configure_submitter(
+        name=key, actor=actor, reason=reason, add=[task_id_prefix]
+    )
+
+
+def _disown_prefix(*, key: str, actor: str, reason: str, task_id_prefix: str) -> Submitter:
+    return principals.configure_submitter(
+        name=key, actor=actor, reason=reason, remove=[task_id_prefix]
     )
 
 
@@ -310,6 +331,31 @@ REGISTER_SUBMITTER = Verb(
     makes=True,
     command="create_credential",
 )
+OWN_PREFIX = Verb(
+    name="own_prefix",
+    on=SUBMITTER,
+    label="Own a prefix",
+    permission=CONFIGURE_SUBMITTER,
+    effect="From then on nobody but the submitter may queue tasks whose ids begin so. Jobs that "
+    "exist stay their submitters'.",
+    fields=(TASK_ID_PREFIX,),
+    run=_own_prefix,
+    done=lambda row: Done("it owns the prefix", {"submitter": row.name}),
+    bulk=False,
+    command="configure_submitter",
+)
+DISOWN_PREFIX = Verb(
+    name="disown_prefix",
+    on=SUBMITTER,
+    label="Give a prefix up",
+    permission=CONFIGURE_SUBMITTER,
+    effect="Lets everybody queue tasks again whose ids begin so.",
+    fields=(TASK_ID_PREFIX,),
+    run=_disown_prefix,
+    done=lambda row: Done("everybody may use it", {"submitter": row.name}),
+    bulk=False,
+    command="configure_submitter",
+)
 BEGIN_SWITCH = Verb(
     name="switch_runtime",
     on=AGENT,
@@ -421,6 +467,8 @@ VERBS: tuple[Verb[Any], ...] = (
     CONFIGURE,
     REGISTER_AGENT,
     REGISTER_SUBMITTER,
+    OWN_PREFIX,
+    DISOWN_PREFIX,
     BEGIN_SWITCH,
     INHIBIT_ALL,
     ROTATE,

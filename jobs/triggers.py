@@ -200,7 +200,13 @@ FUNCTIONS = (
 
 TRIGGERS = (
     *never_deleted(
-        "jobs_job", "jobs_jobtype", "jobs_source", "jobs_attempt", "jobs_permit", "jobs_execution"
+        "jobs_job",
+        "jobs_jobtype",
+        "jobs_source",
+        "jobs_attempt",
+        "jobs_permit",
+        "jobs_execution",
+        "jobs_setaside",
     ),
     row_trigger("jobs_job", JOB_RULES, "UPDATE"),
     row_trigger("jobs_attempt", ATTEMPT_RULES, "UPDATE"),

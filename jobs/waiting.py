@@ -11,7 +11,8 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 
 from agents.models import RISK_RANK, RISK_TIERS
 from governance.core import sql
-from jobs.models import WAITING_STATES, Execution, Job, Reconciliation
+from jobs.models import WAITING_STATES, Execution, Job, Reconciliation, SetAside
+from jobs.models.set_aside import FAILURES_MIN
 
 #: A queue is counted no further than this; how old its oldest job is, is exact nevertheless.
 DEPTH_MAX = 2000
@@ -68,6 +69,11 @@ SELECT j.id FROM agents_agent a
  ORDER BY j.state_since, j.id LIMIT %(limit)s
 """
 
+#: Whether setting aside is stopped: jobs that would be, were there not so many of them.
+BRAKED_SECONDS = 300
+BRAKED = f"""EXISTS (SELECT FROM jobs_setaside WHERE set_at IS NULL AND count >= {FAILURES_MIN}
+   AND last_seen_at > clock_timestamp() - interval '{BRAKED_SECONDS} seconds')"""
+
 # Locks: none. Index: job_by_state_idx, at most `limit` entries of each state.
 COUNT_WAITING = f"""
 SELECT s.state, w.waiting FROM unnest(%(states)s::text[]) AS s (state)
@@ -76,6 +82,9 @@ SELECT s.state, w.waiting FROM unnest(%(states)s::text[]) AS s (state)
            SELECT 1 FROM jobs_job j WHERE j.state = s.state LIMIT %(limit)s) AS capped) AS w
 UNION ALL
 SELECT 'above_risk', (SELECT count(*)::int FROM ({ABOVE_RISK}) AS above)
+UNION ALL
+SELECT 'set_aside', (SELECT count(*)::int FROM (
+       SELECT FROM jobs_setaside WHERE set_at IS NOT NULL LIMIT %(limit)s) AS capped)
 UNION ALL
 SELECT 'unswept', (SELECT count(*)::int FROM jsonb_object_keys(p.details -> 'failures'))
        + coalesce(jsonb_array_length(p.details -> 'chores'), 0)
@@ -157,6 +166,17 @@ def count_waiting(*, up_to: int) -> dict[str, int]:
         )
     )
     return {row["state"]: row["waiting"] for row in rows}
+
+
+def set_aside() -> QuerySet[SetAside]:
+    """Return what is set aside, oldest first. Served by `setaside_set_idx`."""
+    return SetAside.objects.filter(set_at__isnull=False).order_by("set_at")
+
+
+def setting_aside_stopped() -> bool:
+    """Return whether so many rows fail that none is set aside any more: no fault of rows."""
+    [[row]] = sql.pipeline(sql.Statement(f"SELECT {BRAKED} AS braked"))
+    return bool(row["braked"])
 
 
 def _age(at: datetime | None, now: Any) -> float | None:

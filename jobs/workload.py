@@ -9,6 +9,7 @@ from django.db.models import Count, Max
 
 from agents.workload import JobTypeOut
 from governance.core import clock
+from governance.core.isolation import in_any_case
 from jobs.models import Execution, JobType, Lease
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.transitions.leases import HEARTBEATS_MAX
@@ -25,14 +26,15 @@ class JobsWorkload:
     def beats(self, *, agent_ids: Collection[int]) -> list[tuple[int, int, datetime]]:
         rows = Lease.objects.filter(job__agent_id__in=agent_ids)
         holders = rows.values_list("job__agent_id", "session_id").order_by()
-        return list(holders.annotate(at=Max("heartbeat_at")))
+        beats = holders.annotate(at=Max("heartbeat_at"))
+        return in_any_case(lambda: list(beats.all()))
 
     def effects_until(self, *, agent_id: int) -> datetime | None:
         # Also those whose attempt has ended: its worker may not know that yet.
         started = Execution.objects.filter(
             state=Execution.State.UNKNOWN, job__agent_id=agent_id, deadline_at__gt=clock.now()
         )
-        return started.aggregate(until=Max("deadline_at"))["until"]
+        return in_any_case(lambda: started.aggregate(until=Max("deadline_at"))["until"])
 
     def limits(self) -> dict[str, int]:
         return {

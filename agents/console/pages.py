@@ -133,8 +133,12 @@ class SubmitterAdmin(PlainPage):
 
     list_display = ("name", "owner", "created_at")
     list_select_related = ("owner",)
-    page_fields = ("name", "owner", "created_at")
+    page_fields = ("name", "owner", "task_prefixes", "created_at")
     page_template = "console/submitter.html"
+
+    @admin.display(description="prefixes that it owns")
+    def task_prefixes(self, row: Submitter) -> str:
+        return ", ".join(row.task_prefixes.order_by("prefix").values_list("prefix", flat=True))
 
     def page_context(self, request: HttpRequest, row: Submitter) -> dict[str, Any]:
         return {

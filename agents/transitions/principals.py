@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
-from agents import barrier
-from agents.models import Agent, RiskTier, Submitter
+from agents import barrier, prefixes
+from agents.models import (
+    PREFIX,
+    PREFIX_CHARS_MAX,
+    PREFIX_CHARS_MIN,
+    PREFIX_ENDS,
+    Agent,
+    RiskTier,
+    Submitter,
+    TaskPrefix,
+)
 from governance.core import audit, clock
 from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
@@ -124,6 +134,76 @@ def register_submitter(*, name: str, actor: str, reason: str, owner: str = "") -
             after={"owner": owner},
         )
     return submitter
+
+
+@transaction.atomic
+def configure_submitter(
+    *,
+    name: str,
+    actor: str,
+    reason: str,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
+) -> Submitter:
+    """Give a submitter prefixes of task ids that nobody else may use, or take some away.
+
+    Once it is done no intake that was judged by the older prefixes can still commit. Jobs that
+    exist stay their submitters', whatever their ids. Source: contract section 5.
+
+    :raises NotFound: there is no such submitter.
+    :raises InvalidArgument: a prefix is too short, or ends no word; it contains another one, or is
+        contained; one that is taken away is not the submitter's; nothing would change.
+    """
+    reason = required(reason)
+    prefixes.hold()
+    row = Submitter.objects.select_for_update(no_key=True, of=("self",)).filter(name=name).first()
+    if row is None:
+        raise NotFound("There is no such submitter.")
+    now = clock.now()
+    before = _prefixes_of(row)
+    for prefix in remove:
+        if not TaskPrefix.objects.filter(submitter=row, prefix=prefix).delete()[0]:
+            raise _prefix_fault(f"{prefix} is no prefix of this submitter.")
+    for prefix in add:
+        if prefix not in before or prefix in remove:
+            _check_prefix(prefix)
+            TaskPrefix.objects.create(submitter=row, prefix=prefix, created_at=now)
+    after = _prefixes_of(row)
+    if after == before:
+        raise InvalidArgument("Nothing would change.")
+    audit.record(
+        row,
+        action="submitter.configured",
+        actor=actor,
+        at=now,
+        reason=reason,
+        before={"task_prefixes": before},
+        after={"task_prefixes": after},
+    )
+    return row
+
+
+def _prefixes_of(submitter: Submitter) -> list[str]:
+    return sorted(submitter.task_prefixes.values_list("prefix", flat=True))
+
+
+def _check_prefix(prefix: str) -> None:
+    """Refuse a prefix that is none, or that stands in the way of another. The trigger agrees.
+
+    :raises InvalidArgument: as `configure_submitter`.
+    """
+    if not re.fullmatch(PREFIX.strip("^$"), prefix):
+        raise _prefix_fault(
+            f"{PREFIX_CHARS_MIN} to {PREFIX_CHARS_MAX} characters, ending in one of {PREFIX_ENDS}"
+        )
+    for other in TaskPrefix.objects.select_related("submitter").order_by("prefix"):
+        if other.prefix.startswith(prefix) or prefix.startswith(other.prefix):
+            raise _prefix_fault(f"{other.prefix} is a prefix of {other.submitter} already.")
+
+
+def _prefix_fault(detail: str) -> InvalidArgument:
+    fault = FieldFault("/task_id_prefix", detail)
+    return InvalidArgument(f"The prefix cannot be used: {detail}", errors=[fault])
 
 
 def _check_name(name: str) -> None:

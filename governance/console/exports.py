@@ -10,6 +10,8 @@ from typing import Any
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
+from governance.core.isolation import in_any_case
+
 BATCH_ROWS = 2000
 #: A spreadsheet would run these as formulas.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -46,10 +48,14 @@ def export(
 def pages(rows: QuerySet[Any, dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows in descending key order, a bounded statement at a time."""
     rows = rows.order_by("-pk")
-    batch = list(rows[:BATCH_ROWS])
+    batch = _read(rows[:BATCH_ROWS])
     while batch:
         yield from batch
-        batch = list(rows.filter(pk__lt=batch[-1]["pk"])[:BATCH_ROWS])
+        batch = _read(rows.filter(pk__lt=batch[-1]["pk"])[:BATCH_ROWS])
+
+
+def _read(rows: QuerySet[Any, dict[str, Any]]) -> list[dict[str, Any]]:
+    return in_any_case(lambda: list(rows.all()))
 
 
 def _counted(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -19,8 +19,10 @@ from django.db import connection
 from django.db.models import Q, QuerySet, UUIDField
 from django.http import HttpRequest
 
+from governance.console.apart import reads_apart, showable
 from governance.console.registry import now_of
 from governance.console.wording import number
+from governance.core.isolation import of_a_row
 
 #: Rows are counted up to here; beyond it the list says "more than".
 COUNT_MAX = 10_000
@@ -49,6 +51,13 @@ SELECT lo FROM halved ORDER BY hi - lo, lo DESC LIMIT 1
 """
 
 
+class Unreadable(NamedTuple):
+    """What stands in a list for a row that cannot be read or shown."""
+
+    pk: Any
+    name: str
+
+
 class KeysetChangeList(ChangeList):
     """A page of rows from the newest on, continued by key instead of by number."""
 
@@ -66,6 +75,7 @@ class KeysetChangeList(ChangeList):
         return ["-pk"]
 
     def get_results(self, request: HttpRequest) -> None:
+        self.apart = reads_apart(request)
         rows = self.queryset
         size = self.list_per_page
         if self.newer_than is not None:
@@ -78,7 +88,8 @@ class KeysetChangeList(ChangeList):
             page = self._rows(rows[: size + 1])
             more_older, more_newer = len(page) > size, self.older_than is not None
             page = page[:size]
-        self.result_list = page
+        self.result_list = [row for row in page if not isinstance(row, Unreadable)]
+        self.unreadable = [row.name for row in page if isinstance(row, Unreadable)]
         self.older_link = self._link(OLDER, page[-1].pk) if page and more_older else ""
         self.newer_link = self._link(NEWER, page[0].pk) if page and more_newer else ""
         self.newest_link = self.get_query_string({}) if self._inside else ""
@@ -95,8 +106,27 @@ class KeysetChangeList(ChangeList):
     def _rows(self, rows: QuerySet[Any]) -> list[Any]:
         """Return the rows in their order: keys first, so that no join is planned for many."""
         keys = list(rows.values_list("pk", flat=True))
+        if self.apart:
+            return [row for key in keys for row in self._by_itself(key)]
         found = self.queryset.order_by().in_bulk(keys)
         return [found[key] for key in keys if key in found]
+
+    def _by_itself(self, key: Any) -> list[Any]:
+        """Return the row of a key, or its name where it cannot be read or shown."""
+        rows = self.queryset.order_by().filter(pk=key)
+        try:
+            return [
+                row if showable(self, row) else Unreadable(row.pk, self._name_of(key))
+                for row in rows
+            ]
+        except Exception as error:
+            if not of_a_row(error):
+                raise
+            return [Unreadable(key, self._name_of(key))]
+
+    def _name_of(self, key: Any) -> str:
+        named = self.model._default_manager.filter(pk=key)
+        return str(named.values_list(cast(Any, self.model_admin).key_field, flat=True).get())
 
     @property
     def _inside(self) -> bool:

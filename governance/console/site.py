@@ -14,12 +14,15 @@ from django.shortcuts import get_object_or_404
 from django.template.loader import render_to_string
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
+from django.utils.html import escape
 from django.views.decorators.http import require_POST
 
 from governance.console import registry, runs
+from governance.console.apart import CANNOT_BE_READ, past_bad_rows, reads_apart
 from governance.console.models import BulkItem, BulkRun
 from governance.console.registry import INBOX_COUNT_MAX
 from governance.core import clock, verbs
+from governance.core.isolation import of_a_row
 
 #: Items of one kind that the inbox shows; the rest follow as these are decided.
 INBOX_ROWS = 50
@@ -45,6 +48,10 @@ class OperatorSite(admin.AdminSite):
         context["second_factor"] = bool(settings.TOTP)
         context["environment_label"] = getattr(settings, "FENCEPOST_ENVIRONMENT", "")
         return context
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """Wrap a view of the console; one row that cannot be read takes no page from a reader."""
+        return super().admin_view(past_bad_rows(view), cacheable)
 
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -81,7 +88,12 @@ class OperatorSite(admin.AdminSite):
         return super().index(request, context | (extra_context or {}))
 
     def _section(self, request: HttpRequest, section: registry.Section, now: datetime) -> str:
-        context = section.load(request)
+        try:
+            context = section.load(request)
+        except Exception as error:
+            if not (reads_apart(request) and of_a_row(error)):
+                raise
+            return f"<h2>{escape(section.title)}</h2><p>It {CANNOT_BE_READ}.</p>"
         if context is None:
             return ""
         context |= {"section": section, "as_of": now}
@@ -112,7 +124,7 @@ class OperatorSite(admin.AdminSite):
             {
                 "kind": kind,
                 "count": counts.get(kind.name, 0),
-                "rows": list(kind.rows(INBOX_ROWS)) if counts.get(kind.name) else [],
+                "rows": self._waiting(request, kind) if counts.get(kind.name) else [],
             }
             for kind in kinds
         ]
@@ -126,6 +138,17 @@ class OperatorSite(admin.AdminSite):
             "rows_max": INBOX_ROWS,
         }
         return TemplateResponse(request, "console/inbox.html", context)
+
+    @staticmethod
+    def _waiting(request: HttpRequest, kind: registry.InboxKind) -> list[registry.Waiting]:
+        """Return what waits of a kind; where one of it spoils the rest, a word about that."""
+        try:
+            return list(kind.rows(INBOX_ROWS))
+        except Exception as error:
+            if not (reads_apart(request) and of_a_row(error)):
+                raise
+        note = f"what waits here {CANNOT_BE_READ}"
+        return [registry.Waiting(kind.title, note, url="", since=registry.now_of(request))]
 
     # --- Runs ---------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from governance.console.models import BulkItem, BulkRun
 from governance.console.selections import Selection
 from governance.core import verbs
 from governance.core.errors import DomainError, InvalidArgument
+from governance.core.isolation import in_any_case
 from governance.core.verbs import Verb
 
 #: Rows that a confirmation page names one by one.
@@ -269,7 +270,9 @@ class VerbPages(admin.ModelAdmin):
         rows = self.get_queryset(request).filter(**named)
         if isinstance(self.list_select_related, list | tuple):
             rows = rows.select_related(*self.list_select_related)
-        return {str(getattr(row, self.key_field)): row for row in rows}
+        # What can be done to a row, to stop it say, can be done whatever is in it.
+        found = in_any_case(lambda: list(rows.all()))
+        return {str(getattr(row, self.key_field)): row for row in found}
 
     def _row_name(self, key: str, row: Any) -> str:
         """Return what people call a row: its key, unless that is a number that means nothing."""

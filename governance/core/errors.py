@@ -318,6 +318,12 @@ class NotFound(DomainError):
 # --- Recorded outcomes ------------------------------------------------------------------------
 
 
+class TaskIdReserved(PermissionDenied):
+    """Another submitter owns the prefix of this task id; choose another."""
+
+    reason, retry = "TASK_ID_RESERVED", "never"
+
+
 class TaskIdTaken(DomainError):
     """Another submitter has used this task id; choose another."""
 
@@ -584,6 +590,15 @@ class GrantExpired(DomainError):
 
 
 # --- The service itself -----------------------------------------------------------------------
+
+
+class JobUnreadable(DomainError):
+    """What is stored of this job cannot be read; it is as it was, and an operator is told.
+
+    Others go on. Keep what you have to say of it, and send it again later.
+    """
+
+    code, reason, status, retry = "UNAVAILABLE", "JOB_UNREADABLE", 503, "wait"
 
 
 class Contention(DomainError):

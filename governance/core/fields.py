@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -20,6 +20,7 @@ UNITS = {"minutes": MINUTE_SECONDS, "hours": HOUR_SECONDS, "days": DAY_SECONDS}
 #: Instants that every reader and every time zone can hold; judged in UTC.
 INSTANT_MIN = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_MAX = datetime(9000, 1, 1, tzinfo=UTC)
+INSTANT_LAST = INSTANT_MAX - timedelta(microseconds=1)
 INSTANT_BOUNDS = f"an instant from {INSTANT_MIN.year} to before {INSTANT_MAX.year}"
 YES, NO = "yes", "no"
 _WHOLE = re.compile(r"-?\d{1,18}", re.ASCII)

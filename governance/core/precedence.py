@@ -58,6 +58,7 @@ STAGES = (
     Stage(
         "the recorded outcome",
         (
+            errors.TaskIdReserved,
             errors.TaskIdTaken,
             errors.TaskContentMismatch,
             errors.OutcomeConflict,
@@ -118,6 +119,7 @@ STAGES = (
     Stage(
         "the service itself",
         (
+            errors.JobUnreadable,
             errors.Contention,
             errors.DeadlineExceeded,
             errors.DeadlineExceededUnknown,

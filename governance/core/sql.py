@@ -22,10 +22,13 @@ from django.db import connection, transaction
 from django.db.models import AutoField, BinaryField, JSONField, Model
 from django.db.models.base import ModelState
 from django.db.utils import DatabaseErrorWrapper
-from psycopg.pq import TransactionStatus
+from psycopg.abc import AdaptContext, Buffer
+from psycopg.adapt import Loader
+from psycopg.pq import Format, TransactionStatus
 from psycopg.rows import dict_row
 
 from governance.core import deadlines
+from governance.core.fields import INSTANT_LAST, INSTANT_MIN
 
 Row = dict[str, Any]
 M = TypeVar("M", bound=Model)
@@ -34,6 +37,9 @@ R = TypeVar("R")
 
 #: Whether the open transaction is there for one move, which then needs no savepoint of its own.
 _for_one_move: ContextVar[bool] = ContextVar("for_one_move", default=False)
+
+
+TIMESTAMPTZ_OID = psycopg.postgres.types["timestamptz"].oid
 
 
 class Statement(NamedTuple):
@@ -52,6 +58,46 @@ def transaction_of_one_move() -> Iterator[None]:
             yield
         finally:
             _for_one_move.reset(token)
+
+
+@contextmanager
+def bounded_instants() -> Iterator[None]:
+    """Read an instant that no reader could hold as the nearest one that it can.
+
+    For what must be possible with a row whatever is in it: to look at it, and to end it.
+    """
+    with connection.cursor():
+        pass  # Django has put its own loader in place now
+    adapters = connection.connection.adapters
+    known = adapters.get_loader(TIMESTAMPTZ_OID, Format.TEXT)
+    adapters.register_loader(TIMESTAMPTZ_OID, _bounding(known))
+    try:
+        yield
+    finally:
+        adapters.register_loader(TIMESTAMPTZ_OID, known)
+
+
+def _bounding(known: type[Loader]) -> type[Loader]:
+    """Return the loader that reads what `known` cannot, and what is out of bounds, as a bound."""
+
+    class Bounding(Loader):
+        # Django looks for it, and would put its own loader in place again.
+        timezone = getattr(known, "timezone", None)
+
+        def __init__(self, oid: int, context: AdaptContext | None = None) -> None:
+            super().__init__(oid, context)
+            self._known = known(oid, context)
+
+        def load(self, data: Buffer) -> Any:
+            try:
+                at = self._known.load(data)
+            except psycopg.DataError:
+                text = bytes(data)
+                early = text.startswith(b"-") or text.endswith(b"BC")
+                return INSTANT_MIN if early else INSTANT_LAST
+            return min(max(at, INSTANT_MIN), INSTANT_LAST)
+
+    return Bounding
 
 
 def move(function: Callable[P, R]) -> Callable[P, R]:

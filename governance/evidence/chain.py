@@ -35,6 +35,7 @@ class Kind(StrEnum):
     MISSING_CHAIN = "missing_chain"
     ORPHAN_CHAIN = "orphan_chain"
     CHECKPOINT = "checkpoint"
+    UNREADABLE = "unreadable"
 
 
 @dataclass(frozen=True)

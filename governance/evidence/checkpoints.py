@@ -151,7 +151,8 @@ def seal() -> AuditCheckpoint | None:
     with transaction.atomic():
         if not _sealing_alone():
             return None
-        before = AuditCheckpoint.objects.order_by("-number").first()
+        last = AuditCheckpoint.objects.order_by("-number")
+        before = last.only("number", "last_event_id", "hash").first()
         first = before.last_event_id + 1 if before else 1
         if upper < first:
             return None

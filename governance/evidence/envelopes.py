@@ -131,8 +131,10 @@ def verify(
 def payload_of(envelope: Mapping[str, Any]) -> bytes:
     """Return the payload bytes of an envelope, without verifying who signed them.
 
-    :raises EnvelopeInvalid: it has no payload.
+    :raises EnvelopeInvalid: it has no payload, or is not even an object.
     """
+    if not isinstance(envelope, Mapping):
+        raise EnvelopeInvalid("it is no envelope")
     return _decoded(envelope.get("payload"))
 
 

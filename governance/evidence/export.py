@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from governance.core import clock
+from governance.core import clock, sql
 from governance.core.audit import encode
 from governance.evidence import envelopes
 from governance.evidence.chain import (
@@ -46,7 +46,8 @@ def write(out: TextIO, *, events: bool = True) -> dict[str, Any]:
         counts[kind] += 1
         out.write(line.decode())
 
-    with snapshot():
+    # Neither is exported as it stands in a column but in signed or hashed bytes.
+    with snapshot(), sql.bounded_instants():
         write_line("header", {"format": EXPORT_FORMAT, "at": clock.now().isoformat()})
         last = AuditCheckpoint.objects.order_by("-number").first()
         for row in AuditCheckpoint.objects.order_by("number").iterator(chunk_size=100):

@@ -7,9 +7,13 @@ from itertools import groupby
 
 from django.apps import apps
 from django.db import connection
+from django.db.models import DateTimeField, Q
 
+from governance.core import sql
+from governance.core.fields import INSTANT_MAX, INSTANT_MIN
 from governance.core.models import AuditEvent, ChainHead
 from governance.evidence.chain import (
+    FINDINGS_MAX,
     ROWS_PER_FETCH,
     Finding,
     Head,
@@ -49,14 +53,17 @@ SELECT e.subject, e.seq
 def verify(*, progress: Callable[[int, int], None] = lambda done, total: None) -> Report:
     """Check every chain against its head, and every checkpoint against events and signature.
 
-    Reads one snapshot, so that it may run beside writers.
+    Reads one snapshot, so that it may run beside writers. A row that cannot be read as it is stored
+    is named, and stops nothing.
 
     :param progress: is told the chains that are done, and how many there are.
     """
     report = Report()
-    with snapshot():
+    # An event's instant that is out of bounds so differs from its bytes, and is found.
+    with snapshot(), sql.bounded_instants():
         models = [model for model in apps.get_models() if issubclass(model, ChainHead)]
         total = sum(model._default_manager.count() for model in models)
+        report.add(_unreadable_heads(models))
         for batch in _head_batches(models):
             report.add(_batch_faults(batch, report))
             progress(report.chains, total)
@@ -78,6 +85,19 @@ def _head_batches(models: list[type[ChainHead]]) -> Iterator[dict[str, Head]]:
                 batch = {}
     if batch:
         yield batch
+
+
+def _unreadable_heads(models: list[type[ChainHead]]) -> Iterator[Finding]:
+    """Yield the instants of subjects that no reader can hold."""
+    for model in models:
+        for field in model._meta.concrete_fields:
+            if not isinstance(field, DateTimeField):
+                continue
+            out = Q(**{f"{field.name}__lt": INSTANT_MIN}) | Q(**{f"{field.name}__gte": INSTANT_MAX})
+            for row in model._default_manager.filter(out).order_by("pk")[:FINDINGS_MAX]:
+                subject = row.audit_subject  # type: ignore[attr-defined]
+                detail = f"{field.name} of its row is out of bounds"
+                yield Finding(Kind.UNREADABLE, subject, None, detail)
 
 
 def _batch_faults(heads: dict[str, Head], report: Report) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from governance.core import clock, sql
+from governance.core.isolation import of_a_row
 from governance.money.models import Budget, RouteDecision
 from governance.money.pricing import (
     NAMED,
@@ -162,7 +163,7 @@ def verify() -> Iterator[Difference]:
 
     Takes no locks and as long as it needs; calls that run meanwhile are seen whole or not at all.
     """
-    with transaction.atomic():
+    with transaction.atomic(), sql.bounded_instants():
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL statement_timeout = 0")
         for row in _rows(WINDOW_COUNTERS):
@@ -176,7 +177,18 @@ def verify() -> Iterator[Difference]:
             subject = f"decision {row['decision_id']}"
             yield Difference("decision.reservation", subject, expected, found)
         for row in _rows(AMOUNTS):
-            yield from _wrong_amounts(row)
+            yield from _judged(row)
+
+
+def _judged(row: sql.Row) -> list[Difference]:
+    """Return what is wrong with a reservation's amounts, or that they cannot even be judged."""
+    try:
+        return list(_wrong_amounts(row))
+    except Exception as error:
+        if not of_a_row(error):
+            raise
+        subject = f"reservation {row['reservation_id']}"
+        return [Difference("reservation.readable", subject, "amounts", type(error).__name__)]
 
 
 def _wrong_counters(row: sql.Row) -> Iterator[Difference]:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from django.db import DatabaseError, DataError, InterfaceError, OperationalError
 
 from governance.core import deadlines, sql
 from governance.core.errors import Contention, DomainError, InvalidArgument, Unavailable
 from governance.core.idempotency import RETRIED_STATES
+
+if TYPE_CHECKING:
+    from governance.operations.operation import Call
 
 #: SQLSTATE of `statement_timeout`: the statement, and with it the transaction, did nothing.
 QUERY_CANCELED = "57014"
@@ -16,6 +22,15 @@ CANCEL_SECONDS = 0.1
 RETRY_AFTER_SECONDS = 1
 #: What the database's driver raises.
 FAILURES = (DatabaseError, InterfaceError)
+#: What apps know of an error: whether it is the fault of a row that the call is about.
+diagnosers: list[Callable[[Call, Exception], DomainError | None]] = []
+
+
+def diagnosed(call: Call, error: Exception) -> DomainError | None:
+    """Return the refusal of a call that a row is at fault for, or None."""
+    if isinstance(error, DomainError):
+        return None
+    return next(filter(None, (diagnose(call, error) for diagnose in diagnosers)), None)
 
 
 def refusal_of(error: Exception) -> DomainError | None:

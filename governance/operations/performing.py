@@ -23,7 +23,7 @@ from governance.core.errors import (
     Unauthenticated,
 )
 from governance.core.idempotency import REFUSED, Answer, Key
-from governance.operations.failures import FAILURES, refusal_of
+from governance.operations.failures import diagnosed, refusal_of
 from governance.operations.operation import Call, Context, Operation, Principal, Request
 from governance.operations.shapes import Shape, defaults_of, shaped
 
@@ -73,12 +73,14 @@ def _run(call: Call) -> Answer:
     """Run the operation, unless the caller has ceased to wait for it.
 
     :raises DeadlineExceeded: the time that it has set is over.
+    :raises DomainError: what a failure of the database, or of a row, means.
     """
     try:
         deadlines.check()
         return call.operation.run(call)
-    except FAILURES as error:
-        if (refusal := refusal_of(error)) is None:
+    except Exception as error:
+        refusal = diagnosed(call, error) or refusal_of(error)
+        if refusal is None or refusal is error:
             raise
         raise refusal from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -25,6 +26,20 @@ def silent() -> list[str]:
         for name, within in _expected.items()
         if name not in beats or beats[name] < now - within
     )
+
+
+#: What else lessens the service while it serves, by its name.
+_alarms: dict[str, Callable[[], bool]] = {}
+
+
+def alarm(name: str, raised: Callable[[], bool]) -> None:
+    """Let `degraded` name something as long as `raised` says so."""
+    _alarms[name] = raised
+
+
+def degraded() -> list[str]:
+    """Return the processes that are silent, and the alarms that are raised."""
+    return silent() + sorted(name for name, raised in _alarms.items() if raised())
 
 
 def beat(name: str, **details: Any) -> None:

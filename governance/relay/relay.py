@@ -27,6 +27,8 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 
 from governance.core import audit, clock, sql
 from governance.core.errors import NotFound
+from governance.core.fields import INSTANT_LAST, INSTANT_MIN
+from governance.core.isolation import in_any_case, of_a_row
 from governance.core.reasons import required
 from governance.relay import pulse
 from governance.relay.models import FactSink, StreamHold
@@ -141,6 +143,21 @@ def message_of(row: dict[str, Any]) -> Message:
     )
 
 
+def _sendable(row: dict[str, Any]) -> Message:
+    """Return a fact as it goes out.
+
+    :raises FactRefused: its row is at fault; it holds back its own stream, and no other.
+    """
+    try:
+        if row["recorded_at"] in (INSTANT_MIN, INSTANT_LAST):
+            raise ValueError("recorded_at is out of bounds")
+        return message_of(row)
+    except Exception as error:
+        if not of_a_row(error):
+            raise
+        raise FactRefused(f"cannot be read: {type(error).__name__}") from error
+
+
 class Relay:
     """Brings waiting facts to one sink, on one thread, until it is told to stop."""
 
@@ -239,7 +256,7 @@ class Relay:
 
     def _relay_batch(self, partition: int) -> int:
         params = {"sink": self.destination.name, "partition": partition}
-        [rows] = sql.pipeline(sql.Statement(BATCH, params))
+        [rows] = in_any_case(lambda: sql.pipeline(sql.Statement(BATCH, params)))
         held_back: set[str] = set()
         confirmed: list[dict[str, Any]] = []
         moved = 0
@@ -250,7 +267,7 @@ class Relay:
                 if row["stream"] in held_back:
                     continue
                 try:
-                    self._connected().send(message_of(row))
+                    self._connected().send(_sendable(row))
                 except FactRefused as refused:
                     held_back.add(row["stream"])
                     self._hold(row, str(refused))

@@ -70,6 +70,8 @@ def schema_of(hint: Any, refer: Referring) -> Schema:
         return {"type": "string", "enum": list(inner)}
     if origin in (Union, types.UnionType) and all(each in _PLAIN for each in inner):
         return {"type": [_PLAIN[each]["type"] for each in inner]}
+    if origin in (Union, types.UnionType) and all(is_typeddict(each) for each in inner):
+        return {"anyOf": [refer(each) for each in inner]}
     if origin in (Union, types.UnionType) and len(inner) == 2 and inner[1] is type(None):
         return _nullable(schema_of(inner[0], refer))
     if origin is list:

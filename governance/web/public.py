@@ -28,8 +28,8 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> HttpResponse:
     """GET /readyz: 200 when requests can be served, else 503; `checks` says what is wanting.
 
-    `degraded` names the background processes that are silent. That takes nothing out of service:
-    requests are served without them.
+    `degraded` names the background processes that are silent, and what else is amiss. That takes
+    nothing out of service: requests are served nevertheless.
     """
     found: dict[str, str] = {}
     try:
@@ -43,7 +43,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
     content = {
         "status": "ready" if ready else "not ready",
         "checks": found,
-        "degraded": pulse.silent() if ready else [],
+        "degraded": pulse.degraded() if ready else [],
     }
     return JsonResponse(content, status=200 if ready else 503)
 

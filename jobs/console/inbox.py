@@ -10,6 +10,7 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from django.db.models.functions import JSONObject, Now
 from django.urls import reverse
 
+from governance.console.apart import CANNOT_BE_READ
 from governance.console.registry import (
     INBOX_COUNT_MAX,
     InboxKind,
@@ -18,6 +19,7 @@ from governance.console.registry import (
     inbox_counters,
 )
 from governance.console.wording import stamp
+from governance.core.isolation import of_a_row
 from governance.relay.models import Pulse
 from jobs.console.job_page import beside_the_state, tries_of
 from jobs.models import Approval, Escalation, Job
@@ -25,6 +27,7 @@ from jobs.waiting import (
     SWEEPER,
     count_waiting,
     jobs_above_risk,
+    set_aside,
     unresolved,
     waiting,
 )
@@ -78,18 +81,28 @@ def _read(jobs: QuerySet[Job], limit: int) -> list[Any]:
 
 def _shown(jobs: Sequence[Any], note: Callable[[Any], str]) -> Iterator[Waiting]:
     for job in jobs:
-        yield Waiting(
-            title=f"{job.task_id}: {job.task.title}",
-            note=note(job),
-            url=reverse("admin:jobs_job_change", args=(job.pk,)),
-            since=job.state_since,
-            marks=(
-                job.risk_tier,
-                job.agent.name,
-                job.job_type.name,
-                *beside_the_state(job, at=job.as_of),
-            ),
-        )
+        try:
+            yield _row(job, note)
+        except Exception as error:
+            if not of_a_row(error):
+                raise
+            url = reverse("admin:jobs_job_change", args=(job.pk,))
+            yield Waiting(job.task_id, note=CANNOT_BE_READ, url=url, since=job.as_of)
+
+
+def _row(job: Any, note: Callable[[Any], str]) -> Waiting:
+    return Waiting(
+        title=f"{job.task_id}: {job.task.title}",
+        note=note(job),
+        url=reverse("admin:jobs_job_change", args=(job.pk,)),
+        since=job.state_since,
+        marks=(
+            job.risk_tier,
+            job.agent.name,
+            job.job_type.name,
+            *beside_the_state(job, at=job.as_of),
+        ),
+    )
 
 
 def _note(job: Job) -> str:
@@ -121,6 +134,7 @@ def count() -> dict[str, int]:
     states = count_waiting(up_to=INBOX_COUNT_MAX + 1)
     counts = {name: states[state] for name, state in KINDS.items()}
     counts |= {"above-risk": states["above_risk"], "unswept": states.get("unswept", 0)}
+    counts["set-aside"] = states["set_aside"]
     return counts | {"in-doubt": unresolved().values("pk")[: INBOX_COUNT_MAX + 1].count()}
 
 
@@ -166,6 +180,17 @@ def unswept(limit: int) -> Iterator[Waiting]:
         )
     for chore in found.details.get("chores", []):
         yield Waiting(title=f"chore: {chore}", note="see its log", url="", since=found.at)
+
+
+def aside(limit: int) -> Iterator[Waiting]:
+    """Yield the jobs whose rows spoil what is done with them."""
+    for row in set_aside()[:limit]:
+        yield Waiting(
+            title=row.task_id,
+            note=f"{row.error_class} at {row.kind}, {row.count} times",
+            url=reverse("admin:jobs_setaside_change", args=(row.pk,)),
+            since=row.set_at or row.last_seen_at,
+        )
 
 
 #: The state in which a job is, for each kind.
@@ -221,6 +246,14 @@ for kind in (
         position=55,
         rows=above_risk,
         empty="No job waits for an agent that is allowed more risk.",
+    ),
+    InboxKind(
+        name="set-aside",
+        title="Set aside",
+        permission="jobs.view_job",
+        position=85,
+        rows=aside,
+        empty="Every job can be read.",
     ),
     InboxKind(
         name="unswept",

@@ -44,6 +44,7 @@ from jobs.models import (
     Priority,
     Reflection,
     RetryExtension,
+    SetAside,
     Skill,
     Source,
     Upload,
@@ -500,6 +501,17 @@ class ReflectionAdmin(OfJobs):
         "task_link", "number", "attempt", "what_worked", "what_failed", "pattern_observed",
         "context_type", "tool_sequence", "success_signal", "failure_signal", "sensitivity_level",
         "created_at",
+    )  # fmt: skip
+
+
+@admin.register(SetAside)
+class SetAsideAdmin(ChainedPage):
+    """Jobs whose rows spoil what is done with them."""
+
+    prefix_search = ("task_id",)
+    list_display = ("task_id", "set_at", "kind", "error_class", "count", "last_seen_at")
+    page_fields = (
+        "task_id", "set_at", "kind", "error_class", "count", "first_seen_at", "last_seen_at",
     )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ from jobs.models.jobs import (
     Task,
 )
 from jobs.models.reflections import Reflection, Skill
+from jobs.models.set_aside import SetAside
 from jobs.models.types import JobType, Source
 from jobs.models.uploads import Upload
 
@@ -50,6 +51,7 @@ __all__ = [
     "Reflection",
     "RetryExtension",
     "Review",
+    "SetAside",
     "Skill",
     "Source",
     "Task",

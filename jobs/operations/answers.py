@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict, cast
 
 from agents.models import RISK_TIERS
 from governance.core.clock import instant
+from governance.core.isolation import of_a_row
 from governance.core.models import AuditEvent
 from governance.core.wire import (
     AnyObject,
@@ -102,6 +103,13 @@ class JobOut(ListedJobOut, _OwnOut):
 
     lease: LeaseSeenOut | None
     inputs: AnyObject
+
+
+class UnreadableOut(TypedDict):
+    """What stands in a list for what cannot be read; the others are there."""
+
+    task_id: str
+    unreadable: Annotated[str, explained("what is wrong, for a person")]
 
 
 class LeaseOut(TypedDict):
@@ -259,7 +267,7 @@ class _PageOut(TypedDict):
 class JobPageOut(_PageOut):
     """A page of jobs."""
 
-    results: list[ListedJobOut]
+    results: list[ListedJobOut | UnreadableOut]
 
 
 class AttemptPageOut(_PageOut):
@@ -285,10 +293,18 @@ class EventOut(TypedDict):
     hash: str
 
 
+class UnreadableEventOut(TypedDict):
+    """What stands in place of an event that cannot be read."""
+
+    subject: str
+    seq: int
+    unreadable: Annotated[str, explained("what is wrong, for a person")]
+
+
 class EventPageOut(_PageOut):
     """A page of a job's audit events, oldest first."""
 
-    results: list[EventOut]
+    results: list[EventOut | UnreadableEventOut]
 
 
 def job(record: JobRecord) -> JobOut:
@@ -438,9 +454,16 @@ def reflected(outcome: ReflectionOutcome) -> ReflectionAnswerOut:
     return {**moved(outcome), "sequence_number": outcome.sequence_number}
 
 
-def page(records: list[JobRecord], *, next: str | None, previous: str | None) -> JobPageOut:
+def page(
+    jobs: list[ListedJobOut | UnreadableOut], *, next: str | None, previous: str | None
+) -> JobPageOut:
     """Return a page of jobs, with the cursors of the pages beside it."""
-    return {"results": [listed(record) for record in records], "next": next, "previous": previous}
+    return {"results": jobs, "next": next, "previous": previous}
+
+
+def unreadable_job(task_id: str) -> UnreadableOut:
+    """Return what stands in a list for a job that cannot be read."""
+    return {"task_id": task_id, "unreadable": "This job cannot be read; an operator has to look."}
 
 
 def attempts(
@@ -467,7 +490,17 @@ def _attempt(row: AttemptRow, *, whole: bool) -> AttemptOut:
 
 def events(rows: list[AuditEvent], *, next: str | None, previous: str | None) -> EventPageOut:
     """Return a page of a job's audit events, as they were hashed, with their hashes."""
-    return {"results": [_event(row) for row in rows], "next": next, "previous": previous}
+    return {"results": [_shown(row) for row in rows], "next": next, "previous": previous}
+
+
+def _shown(row: AuditEvent) -> EventOut | UnreadableEventOut:
+    try:
+        return _event(row)
+    except Exception as error:
+        if not of_a_row(error):
+            raise
+    wrong = "The bytes of this event are not those of one; verify the trail."
+    return {"subject": row.subject, "seq": row.seq, "unreadable": wrong}
 
 
 def _event(row: AuditEvent) -> EventOut:

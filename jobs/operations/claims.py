@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
+from agents.entry import Entry
 from agents.operations.callers import entry_of, named_entry
+from governance.core.digests import canonical
 from governance.core.errors import DomainError
 from governance.core.idempotency import Answer, Answered
+from governance.core.isolation import apart
 from governance.operations.operation import DONE, Call, operation
 from jobs import metrics, transitions, wakeups
 from jobs.operations import answers, shapes
 from jobs.operations.answering import answer_each, answer_of
+from jobs.operations.isolation import Culprits, past_culprits
 from jobs.transitions import ClaimOutcome, repeated_claims
+from jobs.transitions.aside import SET_A_MINUTE_MAX
+from jobs.transitions.claims import CLAIM_LIMIT_MAX, CLAIMS_BYTES_MAX
 from jobs.transitions.leases import HEARTBEATS_MAX, Beat
+
+#: No further job is claimed apart where the answer has less room than the largest may take.
+CLAIM_BYTES_ROOM = 3 * 1024 * 1024
 
 
 @operation(
@@ -70,16 +80,8 @@ def claim_jobs(call: Call) -> Answer:
     entry, body = named_entry(call, call.body.get("worker_id")), call.body
     inputs = _wants_inputs(call)
 
-    def move() -> Answer:
-        outcomes = transitions.claim_next(
-            entry=entry,
-            owner=body.get("owner") or "",
-            limit=body["limit"],
-            task_types=body.get("task_types"),
-            runtime=body.get("runtime"),
-            lease_seconds=body.get("lease_seconds"),
-            with_inputs=inputs,
-        )
+    def move(culprits: Culprits | None) -> Answer:
+        outcomes = _claim(call, entry) if culprits is None else _claim_past(call, entry, culprits)
         _count(outcomes)
         kept_as = repeated_claims.as_kept(outcomes)
         answer = answers.claims(outcomes, inputs=inputs)
@@ -89,7 +91,9 @@ def claim_jobs(call: Call) -> Answer:
         return replace(found.answer, body=answers.claims(_again(found), inputs=inputs))
 
     def look() -> Answer | None:
-        answer = call.once(move, render=render)
+        answer = past_culprits(
+            call.operation.name, lambda culprits: call.once(lambda: move(culprits), render=render)
+        )
         return answer if answer.recorded else None
 
     worker = str(entry.session_id or entry.worker_id)
@@ -123,7 +127,53 @@ def heartbeat_leases(call: Call) -> Answer:
         metrics.HEARTBEATS.labels(entry.principal.name).inc(renewed)
         return outcomes
 
-    return answer_each(call.body, move, answers.beat)
+    # Nothing stays open while it is made, so that no key and no second try is known of it.
+    return past_culprits(
+        call.operation.name,
+        lambda culprits: answer_each(call.body, move, answers.beat, culprits=culprits),
+    )
+
+
+def _claim(call: Call, entry: Entry, **named: Any) -> list[ClaimOutcome]:
+    """Claim what the request asks for. :param named: what it asks for instead."""
+    body = call.body
+    terms = {name: body.get(name) for name in ("task_types", "runtime", "lease_seconds", "limit")}
+    terms["with_inputs"] = _wants_inputs(call)
+    return transitions.claim_next(entry=entry, owner=body.get("owner") or "", **(terms | named))
+
+
+def _claim_past(call: Call, entry: Entry, culprits: Culprits) -> list[ClaimOutcome]:
+    """Claim the next jobs apart from those whose row spoils the claim of all.
+
+    By halves, in the order of the queue, as far as the limit goes; past so many culprits as may
+    be set aside in a minute.
+    """
+    room = limit = min(call.body["limit"], CLAIM_LIMIT_MAX)
+    bytes_left = CLAIMS_BYTES_MAX
+    keys = transitions.claimable_keys(
+        entry=entry,
+        limit=limit + SET_A_MINUTE_MAX,
+        task_types=call.body.get("task_types"),
+    )
+
+    def claim(among: list[tuple[int, str]]) -> list[ClaimOutcome]:
+        nonlocal room, bytes_left
+        if among and (room < 1 or bytes_left < CLAIM_BYTES_ROOM):
+            return []
+        pks = [pk for pk, _ in among]
+        claimed = _claim(
+            call, entry, limit=max(room, 1), among=pks, bytes_max=max(bytes_left, CLAIM_BYTES_ROOM)
+        )
+        # What cannot be shown cannot be given either.
+        shown = answers.claims(claimed, inputs=_wants_inputs(call))
+        room, bytes_left = room - len(claimed), bytes_left - len(canonical(shown))
+        return claimed
+
+    def leave(key: tuple[int, str], error: Exception) -> list[ClaimOutcome]:
+        culprits.add(key[1], error)
+        return []
+
+    return apart(keys, claim, leave)
 
 
 def _again(found: Answered) -> list[ClaimOutcome]:

@@ -10,7 +10,7 @@ from governance.core.idempotency import Answer
 from governance.operations.operation import Call, operation
 from jobs import transitions
 from jobs.operations import answers, shapes
-from jobs.operations.answering import answer_each, answer_of
+from jobs.operations.answering import answer_batch, answer_of
 from jobs.transitions.intake import INTAKE_LIMIT_MAX
 
 #: The outcomes that say that there is a new job.
@@ -54,12 +54,10 @@ def queue_jobs(call: Call) -> Answer:
     """Queue up to 500 tasks, each by itself."""
     principal = principal_of(call)
 
-    def move() -> Answer:
-        return answer_each(
-            call.body,
-            lambda tasks: transitions.intake(principal=principal, envelopes=tasks),
-            answers.moved_of_several,
-            made=MADE,
-        )
-
-    return call.once(move)
+    return answer_batch(
+        call,
+        call.body,
+        lambda tasks: transitions.intake(principal=principal, envelopes=tasks),
+        answers.moved_of_several,
+        made=MADE,
+    )

@@ -18,7 +18,7 @@ from governance.core.idempotency import Answer
 from governance.operations.operation import Call, operation
 from jobs import metrics, queries, transitions
 from jobs.operations import answers, shapes
-from jobs.operations.answering import answer_each, answer_of
+from jobs.operations.answering import answer_batch, answer_of
 from jobs.transitions import Outcome
 from jobs.transitions.reflections import FIELDS
 
@@ -66,14 +66,12 @@ def complete_jobs(call: Call) -> Answer:
     items = [_authorized(call, item) for item in call.body]
     entry = entry_of(call, _one_worker(items))
 
-    def move() -> Answer:
-        return answer_each(
-            items,
-            lambda completions: transitions.complete(entry=entry, completions=completions),
-            answers.moved_of_several,
-        )
-
-    return call.once(move)
+    return answer_batch(
+        call,
+        items,
+        lambda completions: transitions.complete(entry=entry, completions=completions),
+        answers.moved_of_several,
+    )
 
 
 @operation(

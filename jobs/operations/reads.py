@@ -7,6 +7,7 @@ from functools import partial
 
 from agents.operations.callers import principal_of
 from governance.core.idempotency import Answer
+from governance.core.isolation import apart, of_a_row
 from governance.core.models import AuditEvent
 from governance.operations.operation import ANY_REVISION, DONE, Call, operation
 from governance.operations.pages import page_of
@@ -43,9 +44,28 @@ def list_jobs(call: Call) -> Answer:
         key="-id",
         weigh=lambda rows: queries.sizes_of(job_pks=[job.pk for job in rows]),
     )
-    records = queries.read_listed(job_pks=[job.pk for job in page.rows])
-    found = [records[job.pk] for job in page.rows]
+    found = _jobs([job.pk for job in page.rows])
     return Answer(DONE, answers.page(found, next=page.next, previous=page.previous))
+
+
+def _jobs(pks: list[int]) -> list[answers.ListedJobOut | answers.UnreadableOut]:
+    """Return the jobs as they are listed; where some row spoils that, each by itself."""
+    try:
+        return _readable(pks)
+    except Exception as error:
+        if not of_a_row(error):
+            raise
+    names = dict(Job.objects.filter(pk__in=pks).values_list("pk", "task_id"))
+
+    def stub(pk: int, error: Exception) -> list[answers.ListedJobOut | answers.UnreadableOut]:
+        return [answers.unreadable_job(names[pk])]
+
+    return apart(pks, _readable, stub)
+
+
+def _readable(pks: list[int]) -> list[answers.ListedJobOut | answers.UnreadableOut]:
+    records = queries.read_listed(job_pks=pks)
+    return [answers.listed(records[pk]) for pk in pks]
 
 
 @operation(
@@ -107,7 +127,10 @@ def list_job_attempts(call: Call) -> Answer:
 def list_job_events(call: Call) -> Answer:
     """List the audit events of a job, oldest first."""
     found = queries.read_job(principal=principal_of(call), **call.identity)
-    events = AuditEvent.objects.filter(subject=found.job.audit_subject)
+    # What is answered stands in the hashed bytes; the columns beside them repeat it.
+    events = AuditEvent.objects.filter(subject=found.job.audit_subject).only(
+        "subject", "seq", "body", "prev_hash", "hash"
+    )
     page = page_of(
         events, call.query, key="seq", weigh=lambda rows: [len(event.body) for event in rows]
     )

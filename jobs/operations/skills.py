@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 
 from agents.operations.callers import entry_of
 from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.idempotency import Answer
+from governance.core.isolation import in_any_case
 from governance.operations.operation import DONE, Call, operation
 from jobs.operations import shapes
 from jobs.operations import skill_answers as answers
@@ -30,14 +32,15 @@ _DECIMAL = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 def list_skills(call: Call) -> Answer:
     """List the agent's skills for a type and a context, the most trusted first."""
     query = call.query
-    found = skills.find_skills(
+    find = partial(
+        skills.find_skills,
         agent_id=_agent_of(call),
         task_type=query.get("task_type", ""),
         context_type=query.get("context_type", ""),
         min_confidence=_number(query, "min_confidence", 0, least=0, most=1),
         limit=int(_number(query, "limit", SKILLS_PAGE, least=1, most=skills.SKILLS_MAX)),
     )
-    return Answer(DONE, answers.skills(found))
+    return Answer(DONE, in_any_case(lambda: answers.skills(find())))
 
 
 @operation(

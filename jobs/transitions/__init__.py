@@ -1,6 +1,7 @@
 """Every move of a job, one function each, and the only places that write one."""
 
-from jobs.transitions.claims import ClaimOutcome, claim, claim_next
+from jobs.transitions.aside import note_failure, retry_all_set_aside, retry_set_aside
+from jobs.transitions.claims import ClaimOutcome, claim, claim_next, claimable_keys
 from jobs.transitions.controls import pause, resume, stop
 from jobs.transitions.decisions import (
     approve,
@@ -38,6 +39,7 @@ __all__ = [
     "authorize_live",
     "claim",
     "claim_next",
+    "claimable_keys",
     "complete",
     "configure_job_type",
     "configure_source",
@@ -48,6 +50,7 @@ __all__ = [
     "fail",
     "heartbeat",
     "intake",
+    "note_failure",
     "pause",
     "reflect",
     "register_job_type",
@@ -55,6 +58,8 @@ __all__ = [
     "reject",
     "resolve",
     "resume",
+    "retry_all_set_aside",
+    "retry_set_aside",
     "review",
     "revoke_live",
     "rework",

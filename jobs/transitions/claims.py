@@ -76,14 +76,14 @@ CLAIM_ORDER = f"j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
 # sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
 # bounds the index scan, which `clock_timestamp` would not. The jobs are answered from the rows that
 # were locked: joined again, they would be read as they stood before the lock.
-CLAIMABLE = (
-    f"""WITH picked AS MATERIALIZED (
+PICKED = f"""WITH picked AS MATERIALIZED (
   SELECT n.* FROM (VALUES (3), (2), (1), (0)) AS r(priority)
    CROSS JOIN LATERAL (
          SELECT c.* FROM jobs_job c
           WHERE c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
             AND c.priority = r.priority
             AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp()
+            AND c.id NOT IN (SELECT job_id FROM jobs_setaside WHERE set_at IS NOT NULL)
             AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
             AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
                  OR c.expires_if_not_started_at > statement_timestamp())
@@ -94,12 +94,17 @@ CLAIMABLE = (
           ORDER BY {Job.CLAIMABLE_AT.format("c")}, c.id
           LIMIT %(limit)s
             FOR NO KEY UPDATE SKIP LOCKED) n
-   LIMIT %(limit)s),
+   LIMIT %(limit)s)
+"""
+SIZED = f""",
 sized AS MATERIALIZED (
   SELECT j.id, b.bytes, sum(b.bytes) OVER (ORDER BY {CLAIM_ORDER}) - b.bytes AS before
     FROM picked j JOIN jobs_task t ON t.job_id = j.id
    CROSS JOIN LATERAL ({PAYLOAD_BYTES}) b(bytes))
 """
+CLAIMABLE = (
+    PICKED
+    + SIZED
     + SELECT_TO_CLAIM
     + ", z.bytes FROM picked j JOIN sized z ON z.id = j.id"
     + f" AND z.before < {CLAIMS_BYTES_MAX}"
@@ -112,6 +117,16 @@ CLAIMABLE_BESIDE = CLAIMABLE.replace(
     "AND NOT c.paused AND c.id <> ALL(%(walked)s::bigint[])"
     " AND (NOT c.execution_approval_required OR c.approval_valid_until > statement_timestamp())",
     1,
+)
+# The same of the named jobs alone, for claims of which some row spoils the others.
+CLAIMABLE_AMONG = CLAIMABLE.replace(
+    "AND NOT c.paused", "AND NOT c.paused AND c.id = ANY(%(among)s::bigint[])", 1
+)
+# No lock: by their keys, which can be read of any row.
+CLAIMABLE_KEYS = (
+    PICKED.replace("            FOR NO KEY UPDATE SKIP LOCKED", "")
+    + "SELECT j.id, j.task_id FROM picked j"
+    + f" ORDER BY {CLAIM_ORDER}"
 )
 # No lock. A type that is turned off may still have jobs.
 READ_TYPE_NAMES = "SELECT name FROM jobs_jobtype WHERE name = ANY(%s::text[])"
@@ -233,7 +248,9 @@ def claim_next(
     task_types: list[str] | None = None,
     runtime: str | None = None,
     lease_seconds: int | None = None,
+    among: list[int] | None = None,
     with_inputs: bool = True,
+    bytes_max: int = CLAIMS_BYTES_MAX,
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
@@ -244,18 +261,18 @@ def claim_next(
 
     :param owner: as of `claim`.
     :param limit: 1 to 100.
+    :param among: primary keys of the jobs that come into question; default all.
     :param with_inputs: whether the answer has the inputs beside the envelope.
+    :param bytes_max: of what is answered of them all.
     :raises InvalidArgument: there is no job type of one of the names.
     :raises WrongOwner: it asks for another agent's jobs.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
     """
-    wanted = {
-        "agent_id": entry.principal.id,
-        "types": task_types or None,
-        "limit": min(limit, CLAIM_LIMIT_MAX),
-        "with_inputs": with_inputs,
-    }
-    also = [sql.Statement(CLAIMABLE, wanted), sql.Statement(READ_CLOCK)]
+    wanted = _wanted(entry, limit=limit, task_types=task_types, with_inputs=with_inputs)
+    first = sql.Statement(CLAIMABLE, wanted)
+    if among is not None:
+        first = sql.Statement(CLAIMABLE_AMONG, wanted | {"among": among})
+    also = [first, sql.Statement(READ_CLOCK)]
     if task_types:
         also.append(sql.any_of(READ_TYPE_NAMES, task_types))
     caller, [rows, [clock], *known] = enter(entry, also=also, make_session=True)
@@ -266,7 +283,7 @@ def claim_next(
     check_admission(caller)
     work = Work(clock["now"], caller)
     granted = _grantable(work, rows)
-    if missing := len(rows) - len(granted):
+    if among is None and (missing := len(rows) - len(granted)):
         walked = [locked.job.pk for locked in work.locked.values()]
         beside = wanted | {"limit": missing, "walked": walked}
         [rows, [clock]] = sql.pipeline(
@@ -275,11 +292,34 @@ def claim_next(
         work.now = clock["now"]
         granted += _grantable(work, rows)
     pasts = _pasts(granted)
-    granted = _with_room(granted, pasts)
+    granted = _with_room(granted, pasts, bytes_max)
     for locked in granted:
         _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
     work.save()
     return [ClaimOutcome("claimed", locked, _granted(work, locked, pasts)) for locked in granted]
+
+
+def _wanted(
+    entry: Entry, *, limit: int, task_types: list[str] | None, with_inputs: bool = True
+) -> dict[str, Any]:
+    return {
+        "agent_id": entry.principal.id,
+        "types": task_types or None,
+        "limit": min(limit, CLAIM_LIMIT_MAX),
+        "with_inputs": with_inputs,
+    }
+
+
+def claimable_keys(
+    *, entry: Entry, limit: int, task_types: list[str] | None = None
+) -> list[tuple[int, str]]:
+    """Return primary key and task id of the jobs that a claim would come to, in its order.
+
+    For claims that some row spoils: nothing else of the rows is read, and nothing is locked.
+    """
+    wanted = _wanted(entry, limit=limit, task_types=task_types)
+    [rows] = sql.pipeline(sql.Statement(CLAIMABLE_KEYS, wanted | {"limit": limit}))
+    return [(row["id"], row["task_id"]) for row in rows]
 
 
 def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
@@ -296,13 +336,13 @@ def _grantable(work: Work, rows: list[sql.Row]) -> list[LockedJob]:
     return fit
 
 
-def _with_room(granted: list[LockedJob], pasts: dict[int, Past]) -> list[LockedJob]:
+def _with_room(granted: list[LockedJob], pasts: dict[int, Past], bytes_max: int) -> list[LockedJob]:
     """Return the first of the jobs that one answer has room for; one in any case."""
     sizes = (
         CLAIM_BYTES + locked.payload_bytes + pasts.get(locked.job.pk, Past()).size
         for locked in granted
     )
-    return granted[: fitting(sizes, room=CLAIMS_BYTES_MAX)]
+    return granted[: fitting(sizes, room=bytes_max)]
 
 
 def _check_owner(caller: Caller, owner: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from django.db import transaction
 
 from governance.core.errors import DomainError, FieldFault, InvalidArgument, InvalidTransition
 from governance.core.fields import INSTANT_MAX
+from governance.core.isolation import in_any_case
 from governance.core.reasons import required
 from jobs.models import Attempt, Job
 from jobs.transitions.decisions import locked_at
@@ -15,16 +17,21 @@ from jobs.transitions.preconditions import in_states, pausable, resumable, stopp
 from jobs.transitions.work import Outcome, State
 
 
-@transaction.atomic
 def stop(*, task_id: str, actor: str, reason: str, expected_revision: int | None = None) -> Outcome:
     """Stop a job for good. A running attempt is fenced at once and told at its next heartbeat.
 
-    An execution whose outcome is unknown stays to be reconciled; the job itself is over.
+    An execution whose outcome is unknown stays to be reconciled; the job itself is over. A job
+    with an instant that no reader can hold is stopped as well.
 
     :raises InvalidTransition: the job is finished already.
     :raises RevisionMismatch: it has moved on since `expected_revision`.
     """
-    reason = required(reason)
+    named = {"task_id": task_id, "actor": actor, "reason": required(reason)}
+    return in_any_case(partial(_stop, **named, expected_revision=expected_revision))
+
+
+@transaction.atomic
+def _stop(*, task_id: str, actor: str, reason: str, expected_revision: int | None) -> Outcome:
     work, locked = locked_at(task_id, expected_revision)
     if fault := stoppable(locked.job):
         raise fault

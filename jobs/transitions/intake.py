@@ -13,6 +13,7 @@ from referencing.exceptions import Unresolvable
 from uuid_utils.compat import uuid7
 
 from agents.models import RiskTier
+from agents.prefixes import owners as owners_of
 from agents.principals import Principal
 from governance.core import sql
 from governance.core.clock import READ_CLOCK, instant
@@ -22,6 +23,7 @@ from governance.core.errors import (
     FieldFault,
     InvalidArgument,
     TaskContentMismatch,
+    TaskIdReserved,
     TaskIdTaken,
 )
 from governance.evidence.envelopes import payload_of, sign
@@ -41,7 +43,9 @@ READ_AGENTS = (
     "SELECT id, name, max_risk_tier, enabled FROM agents_agent WHERE name = ANY(%s::text[])"
 )
 READ_SOURCES = "SELECT name FROM jobs_source WHERE enabled AND name = ANY(%s::text[])"
-READ_KNOWN = "SELECT j.id, j.task_id FROM jobs_job j WHERE j.task_id = ANY(%s::text[])"
+READ_KNOWN = (
+    "SELECT j.id, j.task_id, j.submitted_by FROM jobs_job j WHERE j.task_id = ANY(%s::text[])"
+)
 
 #: What two envelopes of the same task must agree on. When it was submitted is not part of it.
 CONTENT = (
@@ -75,8 +79,11 @@ class _Lookup:
     types: dict[str, sql.Row]
     agents: dict[str, sql.Row]
     sources: set[str]
-    #: Primary keys of the jobs that exist, by task id.
+    #: Primary keys of the jobs that exist, by task id; and who submitted them.
     known: dict[str, int]
+    submitted_by: dict[str, str]
+    #: The principals that own a prefix of the task ids.
+    owners: dict[str, str]
 
 
 @sql.move
@@ -86,12 +93,17 @@ def intake(*, principal: Principal, envelopes: list[dict[str, Any]]) -> list[Out
     Takes envelopes whose shape has been checked; checks the domain's rules and lists every fault.
     A task that exists with the same envelope answers with its job (`already_queued`); one of
     another submitter is `TaskIdTaken`, and tells nothing of itself, not even whether it is alike.
+    An id under a prefix that another submitter owns is `TaskIdReserved`, whether there is such a
+    task or not. Holds the prefixes as they are until it commits.
     """
     lookup = _look_up(envelopes)
     made: dict[str, LockedJob] = {}
     refusals: dict[int, DomainError] = {}
     for place, envelope in enumerate(envelopes):
         task_id = envelope["task_id"]
+        if _reserved(principal, task_id, lookup):
+            refusals[place] = TaskIdReserved()
+            continue
         if task_id in made or task_id in lookup.known:
             continue
         try:
@@ -112,9 +124,16 @@ def intake(*, principal: Principal, envelopes: list[dict[str, Any]]) -> list[Out
     return answers
 
 
+def _reserved(principal: Principal, task_id: str, lookup: _Lookup) -> bool:
+    """Return whether another owns a prefix of the id; jobs that exist stay their submitters'."""
+    owner = lookup.owners.get(task_id, principal.text)
+    return principal.text not in (owner, lookup.submitted_by.get(task_id))
+
+
 def _look_up(envelopes: list[dict[str, Any]]) -> _Lookup:
     owners = {e.get("preferred_owner") for e in envelopes}
-    types, agents, sources, known, [clock] = sql.pipeline(
+    _, prefixes, types, agents, sources, known, [clock] = sql.pipeline(
+        *owners_of([e["task_id"] for e in envelopes]),
         sql.any_of(READ_TYPES, list({e["task_type"] for e in envelopes})),
         sql.Statement(READ_AGENTS, ([o for o in owners if o],)),
         sql.any_of(READ_SOURCES, list({e["source"] for e in envelopes})),
@@ -127,6 +146,8 @@ def _look_up(envelopes: list[dict[str, Any]]) -> _Lookup:
         agents={row["name"]: row for row in agents},
         sources={row["name"] for row in sources},
         known={row["task_id"]: row["id"] for row in known},
+        submitted_by={row["task_id"]: row["submitted_by"] for row in known},
+        owners={row["task_id"]: f"submitter:{row['name']}" for row in prefixes},
     )
 
 

@@ -10,14 +10,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 import structlog
-from django.db import OperationalError, connection, transaction
+from django.db import DatabaseError, OperationalError, connection, transaction
 
 from agents.transitions.admission import end_drains
 from governance.core import clock, sql
 from governance.core.idempotency import RETRIED_STATES
+from governance.core.isolation import in_any_case, of_a_row
 from jobs.models import Attempt
+from jobs.transitions import aside
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.outcomes import after_lost_attempt
 from jobs.transitions.preconditions import approval_expired
@@ -146,7 +149,7 @@ def sweep(*, limit: int = SWEEP_LIMIT, failures: Failures | None = None) -> Swee
     for row in rows:
         task_id = row["task_id"]
         try:
-            ended = end_if_due(task_id=task_id)
+            ended = in_any_case(partial(end_if_due, task_id=task_id))
         # Whatever it is, it is about this job only, and the others wait.
         except Exception as error:
             _raise_if_away(error)
@@ -156,6 +159,7 @@ def sweep(*, limit: int = SWEEP_LIMIT, failures: Failures | None = None) -> Swee
             log.error("sweep.row_failed", task_id=task_id, error=text, exc_info=True)
             report.failed[task_id] = text
             failures.add(task_id, text)
+            _note(task_id, error)
             continue
         if ended is not None:
             report.ended[ended] = report.ended.get(ended, 0) + 1
@@ -166,6 +170,20 @@ def sweep(*, limit: int = SWEEP_LIMIT, failures: Failures | None = None) -> Swee
         _raise_if_away(error)
         log.error("sweep.drain_failed", error=str(error), exc_info=True)
     return report
+
+
+def _note(task_id: str, error: Exception) -> None:
+    """Count the failure at the job, if it is the row's; the sweep goes on, whatever becomes of it.
+
+    The marker keeps claims away; the sweeper itself looks at the job again after its rest.
+    """
+    if not of_a_row(error):
+        return
+    try:
+        aside.note_failure(task_id=task_id, kind="sweep", error=error)
+    except DatabaseError as fault:
+        _raise_if_away(fault)
+        log.error("sweep.failure_not_noted", task_id=task_id, error=str(fault))
 
 
 def _raise_if_away(error: Exception) -> None:

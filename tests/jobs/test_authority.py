@@ -259,6 +259,27 @@ def test_a_session_that_was_bound_to_a_new_epoch_gets_a_new_permit(
 # --- Money and results ------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("end", ["released", "failed"])
+def test_nothing_starts_on_a_reservation_that_has_ended_meanwhile(
+    governed: Governed, make_job: MakeJob, end: str
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    reservation = governed.route(job).reservation
+    permit = governed.permit(job, reservation.reservation_id)
+    how = {"cost_basis": "none"} if end == "failed" else {}
+    resolve(governed, job, reservation, end=end, **how)
+    before = events(job)
+
+    with pytest.raises(errors.ModelReservationStateInvalid):
+        governed.start(job, permit.permit_id)
+
+    assert not Execution.objects.exists()
+    assert Permit.objects.get().state == "issued"
+    assert Job.objects.get(pk=job.pk).unresolved_executions == 0
+    assert events(job) == before
+
+
 def test_a_result_waits_for_the_later_calls_of_its_attempt(
     governed: Governed, make_job: MakeJob
 ) -> None:

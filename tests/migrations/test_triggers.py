@@ -54,6 +54,7 @@ NEVER_DELETED = {
     "jobs_source",
     "jobs_attempt",
     "jobs_execution",
+    "jobs_setaside",
     "jobs_permit",
 }
 #: Facts go when they were published long ago, and only then; see the tests below.

@@ -284,6 +284,27 @@ MUTANTS = (
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
+        "set aside in the queue",
+        "jobs/transitions/claims.py",
+        "AND c.id NOT IN (SELECT job_id FROM jobs_setaside WHERE set_at IS NOT NULL)",
+        "AND true",
+        ("tests/jobs/test_isolation.py",),
+    ),
+    Mutant(
+        "owned prefixes",
+        "jobs/transitions/intake.py",
+        "        if _reserved(principal, task_id, lookup):\n",
+        "        if False:\n",
+        ("tests/jobs/test_prefixes.py",),
+    ),
+    Mutant(
+        "reservation at the start",
+        STARTS,
+        "    need_held_reservation(locked, binding, found.reservation_id)\n",
+        "",
+        ("tests/jobs/test_authority.py",),
+    ),
+    Mutant(
         "live without a word",
         STARTS,
         "if permit.mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):",

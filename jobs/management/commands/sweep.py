@@ -19,6 +19,7 @@ from governance.money import catalogue
 from governance.relay import pulse, retention
 from jobs import metrics, transitions
 from jobs.models import Attempt
+from jobs.transitions.sweeping import ACTOR
 from jobs.waiting import SWEEPER
 
 log = structlog.get_logger(__name__)
@@ -88,6 +89,7 @@ class Command(BaseCommand):
     def _run(self) -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop.set())
+        self._retry_set_aside()
         self.stdout.write("Sweeping.")
         self._due = {"prune": 0.0, "seal": 0.0, "prices": 0.0}
         failures = 0
@@ -102,6 +104,14 @@ class Command(BaseCommand):
                 connection.close()
                 self.stop.wait(min(AWAY_SECONDS_MAX, 2.0 ** min(failures, 10)))
         self.stdout.write("Stopped.")
+
+    def _retry_set_aside(self) -> None:
+        """Try what is set aside again: a new release may read what the last one could not."""
+        try:
+            transitions.retry_all_set_aside(actor=ACTOR, reason="The sweeper was started.")
+        except (OperationalError, InterfaceError) as error:
+            log.warning("sweep.database_away", error=str(error))
+            connection.close()
 
     def _round(self) -> None:
         self._sweep()
