@@ -19,6 +19,7 @@ from governance.operations.operation import DONE, Call, operation
     reads=shapes.AdmissionIn,
     answers=answers.AdmissionOut,
     key="required",
+    sessions=True,
 )
 def set_admission(call: Call) -> Answer:
     """Change the admission; answers when nothing admitted before can commit any more."""
@@ -29,6 +30,7 @@ def set_admission(call: Call) -> Answer:
             agent=call.identity["agent"],
             actor=principal.text,
             principal=principal,
+            session=(call.context.session_id, call.context.epoch),
             key=call.key,
             **call.body,
         )

@@ -9,13 +9,14 @@ from jobs.executions.binding import Binding
 from jobs.executions.permits import IssuedPermit, issued_before, permit
 from jobs.executions.reconciliations import reconcile
 from jobs.executions.results import RESULTS, ResultOutcome, result
-from jobs.executions.routes import resolve_reservation, route
+from jobs.executions.routes import ResolveOutcome, resolve_reservation, route
 from jobs.executions.starts import StartOutcome, start
 
 __all__ = [
     "RESULTS",
     "Binding",
     "IssuedPermit",
+    "ResolveOutcome",
     "ResultOutcome",
     "StartOutcome",
     "issued_before",

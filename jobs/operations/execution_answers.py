@@ -6,10 +6,10 @@ from typing import Any, NotRequired, TypedDict
 
 from governance.core.clock import instant
 from governance.core.wire import AnyObject, InstantText, UuidText
-from governance.money.ledger import Resolved, Routed
+from governance.money.ledger import Routed
 from governance.money.models import Reservation
 from governance.money.pricing import text_of
-from jobs.executions import IssuedPermit, ResultOutcome, StartOutcome
+from jobs.executions import IssuedPermit, ResolveOutcome, ResultOutcome, StartOutcome
 from jobs.models import Execution, Permit
 from jobs.operations.answers import seconds_until
 from jobs.queries import ExecutionRecord
@@ -42,6 +42,7 @@ class ResolveOut(TypedDict):
     """The end of a reservation."""
 
     outcome: str
+    result_code: str
     state: str
     actual: str | None
     overrun: bool
@@ -127,14 +128,16 @@ def routed(route: Routed) -> RouteOut:
     }
 
 
-def resolved(end: Resolved) -> ResolveOut:
+def resolved(end: ResolveOutcome) -> ResolveOut:
     """Return how a reservation ended; contract section 9."""
+    row = end.resolution
     return {
         "outcome": end.outcome,
-        "state": end.resolution.ended_as,
-        "actual": text_of(end.resolution.cost),
-        "overrun": end.resolution.overrun,
-        "usage_missing": end.resolution.usage_missing,
+        "result_code": "ACCEPTED" if end.as_evidence else "APPLIED",
+        "state": end.state,
+        "actual": text_of(row.cost) if row else None,
+        "overrun": row.overrun if row else False,
+        "usage_missing": row.usage_missing if row else False,
     }
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -92,7 +93,7 @@ LOCK_LEASES = (
 # each with the kind of session that made it. One row per attempt, and one for a job without.
 READ_CONTEXT = (
     f"SELECT clock_timestamp() AS now, j.id AS job_id, {sql.select_list(Lease, 'l')},"
-    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind"
+    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, s.lineage"
     " FROM jobs_job j"
     " LEFT JOIN jobs_lease l ON l.job_id = j.id"
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
@@ -102,7 +103,7 @@ READ_CONTEXT = (
 # for each of the job type's ceiling at most, and no payload of them.
 READ_ENDED = (
     "SELECT p.job_id, p.number, p.session_id, p.worker_id, p.outcome, p.outcome_sha256,"
-    " s.kind = 'activated' AS activated"
+    " s.kind = 'activated' AS activated, s.lineage"
     " FROM jobs_attempt p JOIN jobs_job j ON j.id = p.job_id"
     " LEFT JOIN agents_session s ON s.id = p.session_id"
     " WHERE j.task_id = ANY(%s::text[]) AND p.ended_at IS NOT NULL ORDER BY p.job_id, p.number"
@@ -143,6 +144,7 @@ class EndedAttempt:
     activated: bool
     outcome: str
     outcome_sha256: str
+    lineage: UUID | None = None
 
 
 @dataclass(kw_only=True)
@@ -153,6 +155,8 @@ class LockedJob(JobRecord):
     lease: Lease | None = None
     #: The numbers of the attempts that an activated session has made, of those that are read.
     activated: set[int] = field(default_factory=set)
+    #: The lineage of each, None where its session is one of before.
+    lineages: dict[int, UUID | None] = field(default_factory=dict)
     #: All that have ended, where the request names no attempt.
     ended: list[EndedAttempt] = field(default_factory=list)
     #: The worker that an item of a batch names; empty: whom the request names.
@@ -463,6 +467,7 @@ def load_context(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
             one.lease = sql.build(Lease, row, "l")
         if number is not None:
             one.attempts[number] = sql.build(Attempt, row, "p")
+            one.lineages[number] = row["lineage"]
             if row["session_kind"] == "activated":
                 one.activated.add(number)
 

@@ -241,3 +241,21 @@ def test_a_key_in_flight_is_refused_at_once_though_its_job_is_locked(
     assert refused(meanwhile) == (409, IdempotencyInFlight.reason)
     assert seconds < LOCK_TIMEOUT_SECONDS
     assert first.result(WAIT_SECONDS).json()["outcome"] == "claimed"
+
+
+def test_two_principals_use_one_key_and_get_each_its_own_answer(
+    hermes_token: str, openclaw_token: str, make_job: Callable[..., Job]
+) -> None:
+    """Of both the request is the same, byte for byte."""
+    make_job(), make_job(task_type="rewrite")
+    key, body = str(uuid7()), {"worker_id": "w", "limit": 1}
+
+    answers = [
+        Api(token).post("/v1/claims", body, Idempotency_Key=key).json()["results"]
+        for token in (hermes_token, openclaw_token)
+    ]
+
+    assert [result["job"]["owner"] for [result] in answers] == ["hermes", "openclaw"]
+    assert IdempotencyRecord.objects.filter(key=key).count() == 2
+    again = Api(openclaw_token).post("/v1/claims", body, Idempotency_Key=key)
+    assert again.json()["results"][0]["job"]["owner"] == "openclaw"

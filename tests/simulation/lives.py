@@ -238,10 +238,10 @@ class Worker:
             return
         jobs = [item["job"] for item in answer["results"]]
         self.history.claims[key] = {(job["task_id"], job["attempt"]) for job in jobs}
-        claimed_by = self.session.get("Fencepost-Session")
+        claimed_by = self.boots
         for job in jobs:
             # A newer boot takes up nothing of the one before.
-            if self.session.get("Fencepost-Session") == claimed_by:
+            if self.boots == claimed_by:
                 self._work(job)
 
     def _work(self, job: dict[str, Any]) -> None:
