@@ -26,6 +26,8 @@ log = logging.getLogger("fencepost_worker")
 BYTES_PER_TOKEN = 3
 #: The effect begins this much before the permit's deadline, or not at all.
 DEADLINE_MARGIN_SECONDS = 1.0
+#: So many permits of one attempt are asked for, where each before was revoked unspent.
+PERMITS_MAX = 3
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,9 @@ class ControlPlaneAuthority:
         }
         route = self._route(exchange, job, binding, lease=lease)
         reservation = (route or {}).get("reservation") or {}
-        permit = self._permit(
+        started = self._start_by_permit(
             exchange, job, binding, reservation_id=reservation.get("reservation_id"), lease=lease
         )
-        started = self._start(exchange, binding, permit_id=permit["permit_id"], lease=lease)
         seconds = float(started.body.get("deadline_seconds", 0))
         return Grant(
             deadline=started.requested_at + seconds - DEADLINE_MARGIN_SECONDS,
@@ -97,6 +98,34 @@ class ControlPlaneAuthority:
             raise Refused(_decided_against(answer))
         return answer.body
 
+    def _start_by_permit(
+        self,
+        exchange: Exchange,
+        job: Job,
+        binding: dict[str, Any],
+        *,
+        reservation_id: str | None,
+        lease: Lease,
+    ) -> Answer:
+        """Start by a permit, or by another where the first was revoked unspent: a new epoch does.
+
+        :raises Refused, GaveUp: as `obtain` does.
+        """
+        for again in range(PERMITS_MAX):
+            name = f"-{again + 1}" if again else ""
+            permit = self._permit(
+                exchange, job, binding, reservation_id=reservation_id, lease=lease, name=name
+            )
+            try:
+                return self._start(
+                    exchange, binding, permit_id=permit["permit_id"], lease=lease, name=name
+                )
+            except Refused as error:
+                if error.problem.reason != "PERMIT_REVOKED" or again + 1 == PERMITS_MAX:
+                    raise
+            log.info("%s: its permit was revoked unspent", binding["task_id"])
+        raise AssertionError("the last round returns or raises")
+
     def _permit(
         self,
         exchange: Exchange,
@@ -105,6 +134,7 @@ class ControlPlaneAuthority:
         *,
         reservation_id: str | None,
         lease: Lease,
+        name: str,
     ) -> dict[str, Any]:
         body = binding | {
             "reservation_id": reservation_id,
@@ -113,7 +143,7 @@ class ControlPlaneAuthority:
         }
         path = "/v1/executions/permits"
         try:
-            return self._once(exchange, "permit", path, body, wait=lease.carry_on).body
+            return self._once(exchange, f"permit{name}", path, body, wait=lease.carry_on).body
         except Refused as error:
             revision = error.problem.current.get("revision")
             if error.problem.reason != "REVISION_MISMATCH" or type(revision) is not int:
@@ -122,10 +152,16 @@ class ControlPlaneAuthority:
         # so asking anew under the newer revision cannot act in a successor's place.
         log.info("%s moved on since the claim", binding["task_id"])
         body |= {"expected_revision": revision}
-        return self._once(exchange, "permit-again", path, body, wait=lease.carry_on).body
+        return self._once(exchange, f"permit{name}-again", path, body, wait=lease.carry_on).body
 
     def _start(
-        self, exchange: Exchange, binding: dict[str, Any], *, permit_id: str, lease: Lease
+        self,
+        exchange: Exchange,
+        binding: dict[str, Any],
+        *,
+        permit_id: str,
+        lease: Lease,
+        name: str,
     ) -> Answer:
         request = exchange.request
         body = binding | {
@@ -134,7 +170,7 @@ class ControlPlaneAuthority:
             "runtime": request.document["runtime"],
             "request_sha256": request.sha256,
         }
-        answer = self._once(exchange, "start", "/v1/executions", body, wait=lease.carry_on)
+        answer = self._once(exchange, f"start{name}", "/v1/executions", body, wait=lease.carry_on)
         issued = answer.body.get("decision") == "issued" and answer.body.get("state") == "unknown"
         if not issued:
             raise Refused(_decided_against(answer))
