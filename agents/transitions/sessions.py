@@ -221,6 +221,20 @@ def release_cell(*, session_id: UUID, actor: str, reason: str) -> Session:
     return session
 
 
+def free_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> Session | None:
+    """Release a cell if somebody has it: for who is about to take it with a fresh credential.
+
+    :raises InvalidTransition: it has ended meanwhile.
+    """
+    held = Session.objects.filter(
+        agent__name=agent, cell_id=cell_id, kind=Session.Kind.ACTIVATED, state__in=LIVE
+    )
+    session_id = held.values_list("session_id", flat=True).first()
+    if session_id is None:
+        return None
+    return release_cell(session_id=session_id, actor=actor, reason=reason)
+
+
 def releasable(session: Session) -> InvalidTransition | None:
     """Return why the session holds no cell that could be released; None where it does."""
     if session.kind != Session.Kind.ACTIVATED:

@@ -258,6 +258,16 @@ def test_only_a_live_session_of_a_cell_is_released(caller, make_job):
     assert rows() == before
 
 
+def test_a_cell_is_freed_where_somebody_has_it(caller):
+    mine, other = caller(), caller()
+    assert sessions.free_cell(agent="hermes", cell_id="cell-1", **BY) is None
+    start(mine)
+    start(mine, "op-2", cell="cell-2")
+    assert sessions.free_cell(agent="hermes", cell_id="cell-1", **BY).state == "superseded"
+    assert Session.objects.filter(state="current").get().cell_id == "cell-2"
+    assert start(other, "op-3", boot_id="boot-3")["state"] == "current"
+
+
 # --- Approved cells ---------------------------------------------------------------------------
 
 
