@@ -170,7 +170,8 @@ def _may_begin(work: Work, locked: LockedJob, binding: Binding, known: Execution
         _need_own_session(work, known.permit)
     except DomainError:
         return False
-    return not known.reconciliations.exists()
+    # What was begun goes on over a new epoch; what was not is begun under the one before no more.
+    return of_present_epoch(work.worker, known.permit) and not known.reconciliations.exists()
 
 
 def _need_own_session(work: Work, permit: Permit) -> None:

@@ -278,7 +278,7 @@ def test_a_start_already_made_goes_on_over_an_epoch(governed: Governed, make_job
 
     assert Permit.objects.get().state == "spent"
     again = governed.start(job, permit.permit_id)
-    assert (again.outcome, again.may_begin) == ("already_started", True)
+    assert (again.outcome, again.may_begin) == ("already_started", False)
     assert not governed.result(execution).as_evidence
 
 

@@ -214,7 +214,7 @@ def test_a_rebinding_that_meets_a_start_finds_the_permit_spent(
     assert begun.outcome == "started"
     assert Permit.objects.get().state == "spent"
     again = governed.start(job, permit.permit_id)
-    assert (again.outcome, again.may_begin) == ("already_started", True)
+    assert (again.outcome, again.may_begin) == ("already_started", False)
     assert not governed.result(Execution.objects.get()).as_evidence
 
 
