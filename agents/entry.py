@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
@@ -21,11 +22,13 @@ from uuid_utils.compat import uuid7
 from agents.principals import Principal, agent_disabled
 from governance.core import sql
 from governance.core.errors import (
+    ClientCertificateRequired,
     DispatcherEpochStale,
     DomainError,
     PermissionDenied,
     RateLimited,
     SessionNotApproved,
+    SessionOfAnother,
     SessionRequired,
     SessionSuperseded,
 )
@@ -39,15 +42,20 @@ LOCK_SHARED = "SELECT pg_advisory_xact_lock_shared(%s, %s)"
 #: Why a caller, or a session, may not act: each word that the SQL below gives, as its refusal.
 FAULTS: dict[str, Callable[[UUID], DomainError]] = {
     "disabled": lambda epoch: agent_disabled(),
+    "no certificate": lambda epoch: ClientCertificateRequired(),
     # An implicit session is a name that anybody with the token can say: no cell was approved.
     "no session": lambda epoch: SessionRequired(
         "This agent acts through approved sessions only; activate."
     ),
     "unknown session": lambda epoch: SessionRequired("The session is not known; activate."),
+    "another": lambda epoch: SessionOfAnother(),
     "not approved": lambda epoch: SessionNotApproved(),
     "superseded": lambda epoch: SessionSuperseded(),
     "stale epoch": lambda epoch: DispatcherEpochStale(current={"dispatcher_epoch": str(epoch)}),
 }
+#: Faults under which what has happened outside is still told, and kept. Source: contract, section
+#: 1, "Who holds an attempt".
+FENCED = frozenset({"superseded", "stale epoch"})
 
 
 #: The SQL of the dispatcher epoch in force, for statements that have no row of the fleet.
@@ -68,27 +76,52 @@ def session_fault(session: str, epoch: str) -> str:
     )
 
 
+def stranger(session: str) -> str:
+    """Return the SQL of whether a session belongs to another lineage or certificate: NULL for no.
+
+    A session of before has no lineage yet, and one that came without a certificate needs none.
+
+    :param session: alias of its row.
+    """
+    return (
+        f"({session}.lineage <> %(lineage)s::uuid OR {session}.certificate_sha256 <> ''"
+        f" AND {session}.certificate_sha256 <> ALL(%(certificates)s::text[]))"
+    )
+
+
 #: The SQL of why the caller may not act, over the rows of `CALLER`: the one statement of that rule.
 CALLER_FAULT = f"""CASE
     WHEN NOT a.enabled THEN 'disabled'
+    WHEN a.require_certificates AND NOT %(bound)s THEN 'no certificate'
     WHEN %(session)s::uuid IS NULL AND a.approve_cells THEN 'no session'
     WHEN %(session)s::uuid IS NOT NULL AND s.id IS NULL THEN 'unknown session'
+    WHEN s.kind = 'activated' AND {stranger("s")} THEN 'another'
+    WHEN s.session_id <> %(session)s::uuid THEN 'stale epoch'
     ELSE COALESCE({session_fault("s", "f.dispatcher_epoch")},
                   CASE WHEN %(epoch)s::uuid <> f.dispatcher_epoch THEN 'stale epoch' END) END"""
 _CALLER = """agents_agent a
   LEFT JOIN agents_fleet f ON f.id = 1
   LEFT JOIN agents_session s ON s.agent_id = a.id AND """
-# The agent, the fleet and the session that the request names. Indexes: primary keys, session_id.
-CALLER = _CALLER + "s.kind = 'activated' AND s.session_id = %(session)s::uuid"
-# The same of the older contract. Index: session_one_implicit_per_worker.
-CALLER_BY_NAME = _CALLER + "s.kind = 'implicit' AND s.worker_id = %(worker)s"
+# The agent, the fleet and the session that the request names, also by an id that it had under an
+# older epoch. Indexes: primary keys, session_id, former_id.
+CALLER = _CALLER + (
+    "s.kind = 'activated' AND s.id = COALESCE("
+    "(SELECT id FROM agents_session WHERE session_id = %(session)s::uuid),"
+    " (SELECT session_id FROM agents_formersession WHERE former_id = %(session)s::uuid))"
+)
+# The same of the older contract: of a worker, its lineage's, or one of before that no lineage has
+# taken yet. Index: session_one_implicit_per_holder.
+CALLER_BY_NAME = _CALLER + (
+    "s.kind = 'implicit' AND s.worker_id = %(worker)s"
+    " AND (s.lineage IS NULL OR s.lineage = %(lineage)s::uuid)"
+)
 
 
 def _reading(caller: str) -> str:
     return f"""
 SELECT {CALLER_FAULT} AS fault, a.id AS agent_id, a.name AS agent, a.max_risk_tier, a.admission,
        a.admission_generation, f.dispatcher_epoch,
-       s.id AS session_pk, s.session_id, s.kind, s.worker_id, s.runtime, s.generation,
+       s.id AS session_pk, s.session_id, s.kind, s.worker_id, s.runtime, s.generation, s.lineage,
        i.id AS inhibit_id, i.reason AS inhibit_reason, i.owner AS inhibit_owner,
        i.ends_at AS inhibit_ends_at, clock_timestamp() AS now,
        COALESCE(p.last_heartbeat_at < clock_timestamp() - make_interval(secs => 10), true)
@@ -119,15 +152,23 @@ RETRY_SECONDS = 3600
 ADD_IMPLICIT = """
 INSERT INTO agents_session (session_id, agent_id, kind, state, worker_id, cell_id, boot_id,
                             generation, dispatcher_epoch, activation_operation_id,
-                            protocol_version, runtime, capabilities, created_at)
+                            protocol_version, runtime, capabilities, created_at, lineage,
+                            certificate_sha256)
 SELECT %(session)s, %(agent)s, 'implicit', 'current', %(worker)s, '', '', 1, f.dispatcher_epoch,
-       '', '', '', '{}', clock_timestamp()
+       '', '', '', '{}', clock_timestamp(), %(lineage)s::uuid, ''
   FROM agents_fleet f
  WHERE f.id = 1 AND (
        SELECT count(*) FROM agents_session s
         WHERE s.agent_id = %(agent)s AND s.kind = 'implicit'
           AND s.created_at > statement_timestamp() - interval '1 day') < %(most)s
     ON CONFLICT DO NOTHING
+"""
+# Sessions of before belong to the first lineage that uses them. Locks: their rows, once for ever.
+# Index: session_one_implicit_per_holder.
+TAKE_IMPLICIT = """
+UPDATE agents_session SET lineage = %(lineage)s::uuid
+ WHERE agent_id = %(agent)s AND kind = 'implicit' AND worker_id = ANY(%(workers)s::text[])
+   AND lineage IS NULL
 """
 
 # A process that asks for work lives, also one that sends no other heartbeat. Noted every 10 s at
@@ -145,6 +186,7 @@ class Entry:
     """Who calls, as the request says it: the principal, and a session or a `worker_id`.
 
     :param key: the idempotency key that the gate takes, where the request has one.
+    :param late: what is told is kept also from a session that is superseded or of an older epoch.
     :param if_match: the revision at which the request expects its job, where it says so.
     """
 
@@ -154,6 +196,16 @@ class Entry:
     epoch: UUID | None = None
     key: Key | None = None
     if_match: int | None = None
+    late: bool = False
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Return what the SQL that judges the caller asks for, beside the agent."""
+        return {
+            "session": self.session_id,
+            "epoch": self.epoch,
+            "worker": self.worker_id,
+        } | self.principal.authenticated
 
 
 @dataclass(frozen=True)
@@ -170,7 +222,8 @@ class Caller:
     """Who calls, as the database says it.
 
     `session_pk` is None for a writer without a session, and `worker_id` empty for one that names
-    nobody; `credential` is the prefix of the one that it came with.
+    nobody; `credential` is the prefix of the one that it came with, `lineage` its lineage.
+    `fenced`: its session may act no more, or not before it is bound anew.
     """
 
     agent_id: int
@@ -188,8 +241,10 @@ class Caller:
     inhibit: Inhibit | None
     now: datetime
     credential: str = ""
+    lineage: UUID | None = None
     key: UUID | None = None
     if_match: int | None = None
+    fenced: bool = False
 
     @property
     def actor(self) -> str:
@@ -225,8 +280,9 @@ def enter(
 
     :param make_session: create the implicit session of an unknown `worker_id` (claims do).
     :raises PermissionDenied: the agent is disabled, or the principal is no agent.
-    :raises SessionRequired, SessionSuperseded, SessionNotApproved, DispatcherEpochStale: the
-        session is not, or no longer, one that may act.
+    :raises ClientCertificateRequired: the agent demands one.
+    :raises SessionOfAnother, SessionRequired, SessionSuperseded, SessionNotApproved,
+        DispatcherEpochStale: the session is not, or no longer, one that may act.
     :raises RateLimited: the agent has taken too many names today.
     :raises Answered, IdempotencyInFlight, IdempotencyKeyReused, IdempotencyKeyExpired: as
         `Key.judge` does.
@@ -234,12 +290,7 @@ def enter(
     agent_id = need_agent(entry.principal)
     read = sql.Statement(
         READ_CALLER if entry.session_id else READ_CALLER_BY_NAME,
-        {
-            "agent": agent_id,
-            "session": entry.session_id,
-            "epoch": entry.epoch,
-            "worker": entry.worker_id,
-        },
+        entry.named | {"agent": agent_id},
     )
     lock = sql.Statement(LOCK_SHARED, (AGENT_LOCK, agent_id))
     key = entry.key
@@ -248,18 +299,32 @@ def enter(
     else:
         fresh = [key.unless_answered(statement) for statement in also]
         _, taken, found, [row], *rest = sql.pipeline(lock, *key.statements, read, *fresh)
-    if (fault := admission_fault(row)) is not None:
+    fenced = entry.late and row["fault"] in FENCED
+    if not fenced and (fault := admission_fault(row)) is not None:
         raise fault
     if key is not None:
         key.judge(taken, found, session_pk=row["session_pk"])
+    if row["kind"] == "implicit" and row["lineage"] is None and entry.principal.lineage:
+        row = _take(entry, read)
     if make_session and row["session_pk"] is None:
-        _, [row] = sql.pipeline(add_implicit(agent_id=agent_id, worker_id=entry.worker_id), read)
+        _, [row] = sql.pipeline(
+            add_implicit(principal=entry.principal, worker_id=entry.worker_id), read
+        )
         if row["session_pk"] is None:
             raise too_many_names()
     if make_session and row["seen_due"] and row["session_pk"] is not None:
         seen = {"session": row["session_pk"], "runtime": row["runtime"] or ""}
         sql.pipeline(sql.Statement(NOTE_PRESENCE, seen))
-    return _caller(entry, row), rest
+    return _caller(entry, row, fenced=fenced), rest
+
+
+def _take(entry: Entry, read: sql.Statement) -> sql.Row:
+    """Give a session of before to the lineage that uses it first, and read who calls again."""
+    taken = take_implicit(
+        agent_id=entry.principal.id, lineage=entry.principal.lineage, workers=[entry.worker_id]
+    )
+    _, [row] = sql.pipeline(taken, read)
+    return row
 
 
 def need_agent(principal: Principal) -> int:
@@ -282,10 +347,22 @@ def fault_of(word: str | None, dispatcher_epoch: UUID) -> DomainError | None:
     return FAULTS[word](dispatcher_epoch) if word else None
 
 
-def add_implicit(*, agent_id: int, worker_id: str) -> sql.Statement:
+def add_implicit(*, principal: Principal, worker_id: str) -> sql.Statement:
     """Return the statement that makes the session of a worker's name, while there is room."""
-    made = {"session": uuid7(), "agent": agent_id, "worker": worker_id, "most": IMPLICIT_A_DAY_MAX}
+    made = {
+        "session": uuid7(),
+        "agent": principal.id,
+        "lineage": principal.lineage,
+        "worker": worker_id,
+        "most": IMPLICIT_A_DAY_MAX,
+    }
     return sql.Statement(ADD_IMPLICIT, made)
+
+
+def take_implicit(*, agent_id: int, lineage: UUID | None, workers: Sequence[str]) -> sql.Statement:
+    """Return the statement that gives workers' sessions of before, which have none, a lineage."""
+    taken = {"agent": agent_id, "lineage": lineage, "workers": list(workers)}
+    return sql.Statement(TAKE_IMPLICIT, taken)
 
 
 def too_many_names() -> RateLimited:
@@ -296,7 +373,7 @@ def too_many_names() -> RateLimited:
     )
 
 
-def _caller(entry: Entry, row: sql.Row) -> Caller:
+def _caller(entry: Entry, row: sql.Row, *, fenced: bool) -> Caller:
     inhibit = None
     if row["inhibit_id"] is not None:
         inhibit = Inhibit(row["inhibit_reason"], row["inhibit_owner"], row["inhibit_ends_at"])
@@ -316,6 +393,8 @@ def _caller(entry: Entry, row: sql.Row) -> Caller:
         inhibit=inhibit,
         now=row["now"],
         credential=entry.principal.credential_prefix,
+        lineage=entry.principal.lineage,
         key=entry.key.key if entry.key else None,
         if_match=entry.if_match,
+        fenced=fenced,
     )

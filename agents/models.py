@@ -7,6 +7,7 @@ import uuid
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 from django.db.models import F, Q
 
@@ -73,6 +74,7 @@ class Agent(ChainHead):
     expected = models.BooleanField(default=True)
     workers_expected = models.PositiveSmallIntegerField(default=1, db_default=1)
     approve_cells = models.BooleanField(default=False)
+    require_certificates = models.BooleanField(default=False, db_default=False)
     fresh_seconds = models.PositiveIntegerField(default=60)
     stale_seconds = models.PositiveIntegerField(default=180)
     admission = models.CharField(max_length=8, choices=Admission, default=Admission.OPEN)
@@ -175,7 +177,11 @@ class Scope(models.TextChoices):
 
 
 class Credential(models.Model):
-    """A bearer token of one principal: only its prefix and a SHA-512 of it are kept."""
+    """A bearer token of one principal: only its prefix and a SHA-512 of it are kept.
+
+    `lineage` is the same for a credential and its rotations. `former_certificate_sha256` is the
+    fingerprint that its predecessor was bound to, taken beside its own.
+    """
 
     agent = models.ForeignKey(
         Agent, models.PROTECT, null=True, blank=True, related_name="credentials"
@@ -183,6 +189,7 @@ class Credential(models.Model):
     submitter = models.ForeignKey(
         Submitter, models.PROTECT, null=True, blank=True, related_name="credentials"
     )
+    lineage = models.UUIDField(default=uuid.uuid4, db_default=RandomUUID(), editable=False)
     prefix = models.CharField(max_length=16, unique=True)
     hashed_key = models.CharField(max_length=160)
     scopes = ArrayField(models.CharField(max_length=10, choices=Scope))
@@ -193,6 +200,9 @@ class Credential(models.Model):
     revoked_by = models.CharField(max_length=160, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     certificate_sha256 = models.CharField(max_length=64, blank=True)
+    former_certificate_sha256 = models.CharField(
+        max_length=64, blank=True, default="", db_default=""
+    )
     note = models.CharField(max_length=200, blank=True)
 
     class Meta:
@@ -207,6 +217,7 @@ class Credential(models.Model):
                 name="credential_scopes_are_known",
             ),
         ]
+        indexes = [models.Index(fields=["lineage"], name="credential_lineage_idx")]
 
     def __str__(self) -> str:
         return f"{self.prefix}… of {self.agent or self.submitter}"
@@ -214,6 +225,10 @@ class Credential(models.Model):
 
 class Session(models.Model):
     """An agent process: activated under a dispatcher epoch, or implied by a `worker_id`.
+
+    It belongs to the lineage of the credential that it came with, and to the client certificate,
+    empty without one. `lineage` is NULL in rows of before, until the first lineage takes them.
+    `session_id` changes with every epoch that it is bound to; see `FormerSession`.
 
     Never deleted (attempts point at it without a database constraint, so that a claim need not
     lock a row that every claim of the process shares).
@@ -232,6 +247,8 @@ class Session(models.Model):
     agent = models.ForeignKey(Agent, models.PROTECT, related_name="sessions")
     kind = models.CharField(max_length=10, choices=Kind)
     state = models.CharField(max_length=10, choices=State, default=State.CURRENT)
+    lineage = models.UUIDField(null=True, editable=False)
+    certificate_sha256 = models.CharField(max_length=64, blank=True, default="", db_default="")
     worker_id = models.CharField(max_length=120, blank=True)
     cell_id = models.CharField(max_length=120, blank=True)
     boot_id = models.CharField(max_length=120, blank=True)
@@ -247,9 +264,10 @@ class Session(models.Model):
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["agent", "worker_id"],
+                fields=["agent", "worker_id", "lineage"],
                 condition=Q(kind="implicit"),
-                name="session_one_implicit_per_worker",
+                nulls_distinct=False,
+                name="session_one_implicit_per_holder",
             ),
             models.UniqueConstraint(
                 fields=["agent", "cell_id"],
@@ -278,10 +296,30 @@ class Session(models.Model):
             models.Index(
                 fields=["created_at"], name="session_pending_idx", condition=Q(state="pending")
             ),
+            # What is revoked with the last credential of a lineage.
+            models.Index(
+                fields=["lineage"], name="session_lineage_idx", condition=~Q(state="superseded")
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.agent_id}/{self.worker_id or self.cell_id}"
+
+
+class FormerSession(models.Model):
+    """A `session_id` that a session had under an older epoch. Append-only.
+
+    Who still calls by it is told to activate again, not that it was superseded.
+    """
+
+    former_id = models.UUIDField(unique=True)
+    session = models.ForeignKey(Session, models.PROTECT, related_name="former")
+    generation = models.PositiveBigIntegerField()
+    dispatcher_epoch = models.UUIDField()
+    ended_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.former_id} until generation {self.generation}"
 
 
 class Presence(models.Model):
@@ -350,10 +388,16 @@ class Activation(models.Model):
 
 
 class CellApproval(models.Model):
-    """A person's word that a cell may act for an agent, where the agent asks for that."""
+    """A person's word that a cell may act for an agent, where the agent asks for that.
+
+    It is for one lineage and the certificate that this came with, empty for none. `lineage` NULL:
+    nobody has come yet; it is for the first that does.
+    """
 
     agent = models.ForeignKey(Agent, models.PROTECT, related_name="cell_approvals")
     cell_id = models.CharField(max_length=120)
+    lineage = models.UUIDField(null=True, blank=True, editable=False)
+    certificate_sha256 = models.CharField(max_length=64, blank=True, default="", db_default="")
     approved_by = models.CharField(max_length=160)
     approved_at = models.DateTimeField()
     reason = models.TextField()

@@ -21,12 +21,20 @@ END
 )
 SESSION_RULES = Function(
     "agents_session_guard",
-    "A superseded session stays superseded.",
+    "A superseded session stays superseded, one of a lineage is no other's, and no id is lost.",
     """
 BEGIN
     IF OLD.state = 'superseded' AND NEW.state <> 'superseded' THEN
         RAISE EXCEPTION 'a superseded session stays superseded'
             USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF OLD.lineage IS NOT NULL AND NEW.lineage IS DISTINCT FROM OLD.lineage THEN
+        RAISE EXCEPTION 'a session stays with its lineage' USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.session_id <> OLD.session_id AND NOT EXISTS (
+        SELECT 1 FROM agents_formersession f
+         WHERE f.former_id = OLD.session_id AND f.session_id = OLD.id) THEN
+        RAISE EXCEPTION 'the id that a session had is kept' USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
 END
@@ -34,9 +42,12 @@ END
 )
 CREDENTIAL_RULES = Function(
     "agents_credential_guard",
-    "A revoked credential stays revoked.",
+    "A revoked credential stays revoked, and every credential in its lineage.",
     """
 BEGIN
+    IF NEW.lineage <> OLD.lineage THEN
+        RAISE EXCEPTION 'a credential stays in its lineage' USING ERRCODE = 'restrict_violation';
+    END IF;
     IF OLD.revoked_at IS NOT NULL AND NEW.revoked_at IS DISTINCT FROM OLD.revoked_at THEN
         RAISE EXCEPTION 'a revoked credential stays revoked' USING ERRCODE = 'restrict_violation';
     END IF;
@@ -89,7 +100,7 @@ TRIGGERS = (
     row_trigger("agents_credential", CREDENTIAL_RULES, "UPDATE"),
     row_trigger("agents_runtimeswitch", RUNTIMESWITCH_RULES, "UPDATE"),
     row_trigger("agents_taskprefix", TASKPREFIX_RULES, "INSERT", "UPDATE"),
-    *append_only("agents_activation", "agents_admissionchange"),
+    *append_only("agents_activation", "agents_admissionchange", "agents_formersession"),
 )
 
 declare("agents", FUNCTIONS, TRIGGERS)

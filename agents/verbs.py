@@ -167,6 +167,10 @@ def _approve_cell(*, key: UUID, actor: str, reason: str) -> Any:
     )
 
 
+def _release_cell(*, key: UUID, actor: str, reason: str) -> Session:
+    return sessions.release_cell(session_id=key, actor=actor, reason=reason)
+
+
 def _revoke(*, key: str, actor: str, reason: str) -> Credential:
     return credentials.revoke(prefix=key, actor=actor, reason=reason)
 
@@ -268,6 +272,12 @@ CONFIGURE = Verb(
             required=False,
             blank="as it is",
             help="Whether each cell must be approved first.",
+        ),
+        Flag(
+            name="require_certificates",
+            required=False,
+            blank="as it is",
+            help="Whether only credentials that are bound to a client certificate are taken.",
         ),
         Choice(
             name="max_risk_tier",
@@ -440,18 +450,33 @@ APPROVE_PENDING = Verb(
     on=SESSION,
     label="Approve the cell",
     permission=APPROVE_CELL,
-    effect="Lets the cell of each session act for its agent, now and after restarts.",
+    effect="Lets the cell of each session act for its agent, now and after restarts, under the "
+    "lineage of credentials and the client certificate that it came with.",
     run=_approve_cell,
     done=lambda approval: Done(f"cell {approval.cell_id} approved", {"cell_id": approval.cell_id}),
     precondition=of_row(pending),
     command="approve_cell",
+)
+RELEASE_CELL = Verb(
+    name="release_cell",
+    on=SESSION,
+    label="Release the cell",
+    permission=APPROVE_CELL,
+    effect="Ends each session at once, so that another lineage of credentials, or another client "
+    "certificate, may take its cell. Its leases go to the sweeper, and its process never comes "
+    "back under that boot.",
+    run=_release_cell,
+    done=lambda session: Done(f"cell {session.cell_id} released", {"cell_id": session.cell_id}),
+    precondition=of_row(sessions.releasable),
+    grave=True,
 )
 REVOKE = Verb(
     name="revoke",
     on=CREDENTIAL,
     label="Revoke",
     permission=MANAGE_CREDENTIALS,
-    effect="Makes each token void at once and for good.",
+    effect="Makes each token void at once and for good. With the last live one of an agent's "
+    "lineage its sessions end, and their leases go to the sweeper.",
     run=_revoke,
     done=lambda row: Done("revoked", {"prefix": row.prefix, "revoked_at": row.revoked_at}),
     precondition=of_row(credentials.revocable),
@@ -476,5 +501,6 @@ VERBS: tuple[Verb[Any], ...] = (
     ADVANCE_SWITCH,
     GIVE_UP_SWITCH,
     APPROVE_PENDING,
+    RELEASE_CELL,
     REVOKE,
 )

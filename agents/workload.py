@@ -38,6 +38,12 @@ class Workload(Protocol):
         None where none may. Exclusive: nobody begins at that instant or after it.
         """
 
+    def revoke_permits(self, *, session_pk: int, at: datetime) -> int:
+        """Revoke the permits that a session has not spent, and return how many there were.
+
+        For who holds the gate of the session's agent, so that no start is under way.
+        """
+
     def job_types(self, *, agent_id: int) -> list[JobTypeOut]:
         """Return the kinds of task that the agent is given, with their limits."""
 

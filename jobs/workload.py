@@ -10,7 +10,7 @@ from django.db.models import Count, Max
 from agents.workload import JobTypeOut
 from governance.core import clock
 from governance.core.isolation import in_any_case
-from jobs.models import Execution, JobType, Lease
+from jobs.models import Execution, JobType, Lease, Permit
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.transitions.leases import HEARTBEATS_MAX
 from jobs.transitions.uploads import GRANTS_MAX
@@ -35,6 +35,18 @@ class JobsWorkload:
             state=Execution.State.UNKNOWN, job__agent_id=agent_id, deadline_at__gt=clock.now()
         )
         return in_any_case(lambda: started.aggregate(until=Max("deadline_at"))["until"])
+
+    def revoke_permits(self, *, session_pk: int, at: datetime) -> int:
+        # Only a job that is leased has a permit that may still be spent. Its job need not be
+        # locked: whoever ends the attempt meets the permit revoked, or has revoked it.
+        jobs = Lease.objects.filter(session_id=session_pk).values("job_id")
+        unspent = Permit.objects.filter(
+            job_id__in=jobs, session_id=session_pk, state=Permit.State.ISSUED
+        )
+        held = unspent.order_by("pk").select_for_update(no_key=True)
+        return Permit.objects.filter(pk__in=[permit.pk for permit in held]).update(
+            state=Permit.State.REVOKED, ended_at=at
+        )
 
     def limits(self) -> dict[str, int]:
         return {

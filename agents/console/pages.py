@@ -63,7 +63,8 @@ class AgentAdmin(PlainPage):
     page_fields = (
         "admission_mark", "admission_generation", "runtime", "max_risk_tier", "expected",
         "workers_expected",
-        "approve_cells", "fresh_seconds", "stale_seconds", "enabled", "created_at",
+        "approve_cells", "require_certificates", "fresh_seconds", "stale_seconds", "enabled",
+        "created_at",
     )  # fmt: skip
     page_template = "console/agent.html"
 
@@ -162,8 +163,8 @@ class SessionAdmin(PlainPage):
     list_select_related = ("agent", "presence")
     page_fields = (
         "session_id", "agent", "kind", "state_mark", "worker_id", "cell_id", "boot_id",
-        "generation", "dispatcher_epoch", "protocol_version", "runtime", "capabilities",
-        "created_at", "superseded_at",
+        "lineage", "certificate_sha256", "generation", "dispatcher_epoch", "protocol_version",
+        "runtime", "capabilities", "created_at", "superseded_at",
     )  # fmt: skip
 
     @admin.display(description="state")
@@ -220,9 +221,15 @@ class CredentialForm(forms.Form):
 
 
 class RotationForm(forms.Form):
-    """How long the old token works beside the new one."""
+    """How long the old token works beside the new one, and with which certificates."""
 
     overlap_seconds = forms.IntegerField(min_value=0, max_value=30 * 86_400, initial=3600)
+    certificate_sha256 = forms.CharField(
+        required=False,
+        max_length=95,
+        label="Further client certificate",
+        help_text="SHA-256 fingerprint, taken beside the one of before; empty: none.",
+    )
 
 
 @admin.register(Credential)
@@ -235,8 +242,9 @@ class CredentialAdmin(PlainPage):
     list_display = ("prefix", "of", "scopes", "life", "created_by", "last_used_at")
     list_select_related = ("agent", "submitter")
     page_fields = (
-        "prefix", "of", "scopes", "life", "created_at", "created_by", "expires_at", "revoked_at",
-        "revoked_by", "last_used_at", "certificate_sha256", "note",
+        "prefix", "of", "lineage", "scopes", "life", "created_at", "created_by", "expires_at",
+        "revoked_at", "revoked_by", "last_used_at", "certificate_sha256",
+        "former_certificate_sha256", "note",
     )  # fmt: skip
     page_template = "console/credential.html"
 

@@ -23,6 +23,7 @@ from governance.operations.operation import DONE, Call, operation
     answers=answers.AdmissionOut,
     key="required",
     moment=("active_leases", "effects_until"),
+    sessions=True,
 )
 def set_admission(call: Call) -> Answer:
     """Change the admission; answers when nothing admitted before can commit any more."""
@@ -33,6 +34,7 @@ def set_admission(call: Call) -> Answer:
             agent=call.identity["agent"],
             actor=principal.text,
             principal=principal,
+            session=(call.context.session_id, call.context.epoch),
             key=call.key,
             **call.body,
         )

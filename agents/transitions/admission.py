@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from uuid import UUID
 
 from django.db import transaction
 
 from agents import barrier, workload
+from agents.entry import Entry, enter
 from agents.models import AdmissionChange, Agent
 from agents.principals import Principal
 from governance.core import audit, clock
@@ -51,6 +53,7 @@ def set_admission(
     reason: str,
     expected_generation: int | None = None,
     principal: Principal | None = None,
+    session: tuple[UUID | None, UUID | None] = (None, None),
     key: Key | None = None,
 ) -> Admission:
     """Open, drain or close an agent, and return when nothing admitted before can commit any more.
@@ -62,15 +65,19 @@ def set_admission(
     :param expected_generation: the generation that the caller saw; None takes whatever there is,
         which only people and commands may do.
     :param principal: the API caller; an agent may only drain itself.
+    :param session: the session and epoch that the request names, judged as for any write of it.
     :param key: the idempotency key of its request.
     :raises PermissionDenied: an agent asks for more than to be drained.
     :raises NotFound: there is no such agent.
     :raises BarrierConflict: the barrier id was used for another change.
     :raises GenerationMismatch: the admission has changed since, with what it is as `current`.
+    :raises SessionOfAnother, SessionRequired, SessionSuperseded, SessionNotApproved,
+        DispatcherEpochStale: an agent names a session that may not act.
     """
     reason = required(reason)
     itself = _is_agent(principal, agent, state)
     [row] = barrier.hold([agent], key=key)
+    by = _named(principal, session)
     before = row.admission_changes.filter(barrier_id=barrier_id).first()
     if before is not None:
         return _again(before, state, expected_generation)
@@ -79,7 +86,7 @@ def set_admission(
         raise GenerationMismatch(current=current)
     if itself and row.admission != Agent.Admission.OPEN:
         raise PermissionDenied("An agent may only move itself from open to draining.")
-    return _change(row, state, barrier_id, actor, reason)
+    return _change(row, state, barrier_id, actor, reason, by=by)
 
 
 @transaction.atomic
@@ -117,6 +124,21 @@ def _is_agent(principal: Principal | None, agent: str, state: str) -> bool:
     return True
 
 
+def _named(principal: Principal | None, session: tuple[UUID | None, UUID | None]) -> dict[str, str]:
+    """Return what the event names an API caller by: its credential, and the session that it names.
+
+    :raises SessionOfAnother, SessionRequired, SessionSuperseded, SessionNotApproved,
+        DispatcherEpochStale: an agent's session is not one that may act.
+    """
+    if principal is None:
+        return {}
+    session_id, epoch = session
+    if principal.kind == "agent" and session_id is not None:
+        caller, _ = enter(Entry(principal, session_id=session_id, epoch=epoch))
+        return caller.named()
+    return {"credential": principal.credential_prefix}
+
+
 def _again(before: AdmissionChange, state: str, expected: int | None) -> Admission:
     same = expected is None or expected == before.expected_generation
     if before.state != state or not same:
@@ -124,7 +146,15 @@ def _again(before: AdmissionChange, state: str, expected: int | None) -> Admissi
     return _standing(before.agent_id, before.state, before.generation, before.barrier_id)
 
 
-def _change(row: Agent, state: str, barrier_id: str, actor: str, reason: str) -> Admission:
+def _change(
+    row: Agent,
+    state: str,
+    barrier_id: str,
+    actor: str,
+    reason: str,
+    *,
+    by: dict[str, str] | None = None,
+) -> Admission:
     now = clock.now()
     before = {"admission": row.admission, "generation": row.admission_generation}
     AdmissionChange.objects.create(
@@ -148,7 +178,7 @@ def _change(row: Agent, state: str, barrier_id: str, actor: str, reason: str) ->
         reason=reason,
         before=before,
         after={"admission": state, "generation": row.admission_generation},
-        details={"barrier_id": barrier_id},
+        details={"barrier_id": barrier_id, **(by or {})},
     )
     return _standing(row.pk, state, row.admission_generation, barrier_id)
 

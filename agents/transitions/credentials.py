@@ -1,7 +1,8 @@
 """Credentials: made, rotated with an overlap, revoked at once.
 
-Each move is an event on the chain of the principal, whose row is the lock that orders them.
-The token itself is returned once and kept nowhere.
+A fresh credential begins a lineage, which its rotations keep: sessions belong to the lineage, and
+end with its last live credential.  Each move is an event on the chain of the principal, whose row
+is the lock that orders them.  The token itself is returned once and kept nowhere.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID, uuid4
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
 
-from agents import tokens
+from agents import barrier, tokens
 from agents.models import Agent, Credential, Scope, Submitter
+from agents.transitions.sessions import end_lineage
 from governance.core import audit, clock
 from governance.core.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
 from governance.core.reasons import required
@@ -70,17 +74,30 @@ def create(
         action="credential.created",
         scopes=granted,
         expires_at=now + timedelta(days=expires_days) if expires_days else None,
+        lineage=uuid4(),
         certificate_sha256=fingerprint(certificate_sha256),
         note=note,
     )
 
 
 @transaction.atomic
-def rotate(*, prefix: str, actor: str, reason: str, overlap_seconds: int = 3600) -> Issued:
+def rotate(
+    *,
+    prefix: str,
+    actor: str,
+    reason: str,
+    overlap_seconds: int = 3600,
+    certificate_sha256: str = "",
+) -> Issued:
     """Make the successor of a credential; the old one expires after the overlap, or before.
 
+    It keeps the lineage, and so the sessions and leases of who uses it.
+
+    :param certificate_sha256: fingerprint of a further client certificate, which the successor is
+        taken with beside the one of its predecessor; default only that.
     :raises NotFound: there is no such credential.
-    :raises InvalidTransition: it has been revoked.
+    :raises InvalidTransition: it has been revoked, or its lineage has ended.
+    :raises InvalidArgument: a bad overlap or fingerprint, or no reason.
     """
     reason = required(reason)
     if not 0 <= overlap_seconds <= OVERLAP_SECONDS_MAX:
@@ -89,6 +106,10 @@ def rotate(*, prefix: str, actor: str, reason: str, overlap_seconds: int = 3600)
     if refusal := revocable(old):
         raise refusal
     now = clock.now()
+    if not _live(old.lineage, now).exists() and _of(old.lineage, revoked=True).exists():
+        raise InvalidTransition("Its lineage was revoked; make a fresh credential.")
+    added = fingerprint(certificate_sha256)
+    bound = added or old.certificate_sha256
     life = old.expires_at - old.created_at if old.expires_at else None
     ends = now + timedelta(seconds=overlap_seconds)
     old.expires_at = min(ends, old.expires_at) if old.expires_at else ends
@@ -102,7 +123,9 @@ def rotate(*, prefix: str, actor: str, reason: str, overlap_seconds: int = 3600)
         before={"prefix": old.prefix, "expires_at": old.expires_at.isoformat()},
         scopes=sorted(old.scopes),
         expires_at=now + life if life else None,
-        certificate_sha256=old.certificate_sha256,
+        lineage=old.lineage,
+        certificate_sha256=bound,
+        former_certificate_sha256=old.certificate_sha256 if added else "",
         note=old.note,
     )
 
@@ -111,25 +134,43 @@ def rotate(*, prefix: str, actor: str, reason: str, overlap_seconds: int = 3600)
 def revoke(*, prefix: str, actor: str, reason: str) -> Credential:
     """Revoke a credential from this instant on.
 
+    With the last live one of an agent's lineage its sessions are superseded, and their leases go
+    to the sweeper: no write that was admitted under them commits once this has.
+
     :raises NotFound: there is no such credential.
     :raises InvalidTransition: it was revoked already.
     """
     reason = required(reason)
+    agent = Credential.objects.filter(prefix=prefix).values_list("agent__name", flat=True).first()
+    if agent is not None:
+        barrier.hold([agent])
     credential, head = _locked_credential(prefix)
     if refusal := revocable(credential):
         raise refusal
     credential.revoked_at = clock.now()
     credential.revoked_by = actor
     credential.save(update_fields=["revoked_at", "revoked_by"])
+    lineage, now = credential.lineage, credential.revoked_at
     audit.record(
         head,
         action="credential.revoked",
         actor=actor,
-        at=credential.revoked_at,
+        at=now,
         reason=reason,
-        details={"prefix": prefix},
+        details={"prefix": prefix, "lineage": str(lineage)},
     )
+    if isinstance(head, Agent) and not _live(lineage, now).exists():
+        end_lineage(head, lineage=lineage, actor=actor, at=now)
     return credential
+
+
+def _of(lineage: UUID, *, revoked: bool) -> QuerySet[Credential]:
+    return Credential.objects.filter(lineage=lineage, revoked_at__isnull=not revoked)
+
+
+def _live(lineage: UUID, now: datetime) -> QuerySet[Credential]:
+    """Return the credentials of a lineage that are neither revoked nor expired."""
+    return _of(lineage, revoked=False).filter(Q(expires_at=None) | Q(expires_at__gt=now))
 
 
 def revocable(credential: Credential) -> InvalidTransition | None:
@@ -160,7 +201,9 @@ def _issue(
     action: str,
     scopes: list[str],
     expires_at: datetime | None,
+    lineage: UUID,
     certificate_sha256: str,
+    former_certificate_sha256: str = "",
     note: str,
     before: dict[str, str] | None = None,
 ) -> Issued:
@@ -174,7 +217,9 @@ def _issue(
         created_at=at,
         created_by=actor,
         expires_at=expires_at,
+        lineage=lineage,
         certificate_sha256=certificate_sha256,
+        former_certificate_sha256=former_certificate_sha256,
         note=note,
     )
     audit.record(
@@ -188,7 +233,9 @@ def _issue(
             "prefix": token.prefix,
             "scopes": scopes,
             "expires_at": expires_at.isoformat() if expires_at else None,
+            "lineage": str(lineage),
             "certificate_sha256": certificate_sha256,
+            "former_certificate_sha256": former_certificate_sha256,
         },
     )
     return Issued(credential, token.text)

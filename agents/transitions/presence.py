@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from agents.entry import Caller, Entry, Inhibit, add_implicit, enter, too_many_names
+from agents.entry import Caller, Entry, Inhibit, add_implicit, enter, take_implicit, too_many_names
 from agents.models import Agent
 from agents.queries import heartbeat_interval_seconds
 from governance.core import sql
@@ -21,7 +21,8 @@ BEAT = """
 INSERT INTO agents_presence (session_id, last_heartbeat_at, runtime)
 SELECT s.id, clock_timestamp(), %(runtime)s FROM agents_session s
  WHERE s.agent_id = %(agent_id)s AND (s.id = %(session_pk)s
-       OR (s.kind = 'implicit' AND s.worker_id = ANY(%(workers)s::text[])))
+       OR (s.kind = 'implicit' AND s.worker_id = ANY(%(workers)s::text[])
+           AND s.lineage IS NOT DISTINCT FROM %(lineage)s::uuid))
  ORDER BY s.id
     ON CONFLICT (session_id) DO UPDATE
    SET last_heartbeat_at = EXCLUDED.last_heartbeat_at, runtime = EXCLUDED.runtime
@@ -29,6 +30,7 @@ SELECT s.id, clock_timestamp(), %(runtime)s FROM agents_session s
 KNOWN = """
 SELECT count(*)::int AS workers FROM agents_session
  WHERE agent_id = %(agent_id)s AND kind = 'implicit' AND worker_id = ANY(%(workers)s::text[])
+   AND lineage IS NOT DISTINCT FROM %(lineage)s::uuid
 """
 
 
@@ -48,19 +50,23 @@ def beat(*, entry: Entry, agent: str, runtime: str = "", worker_ids: list[str]) 
 
     :param worker_ids: implicit sessions that are alive, made if they are new.
     :raises PermissionDenied: the credential is another agent's.
-    :raises SessionRequired, SessionSuperseded, SessionNotApproved, DispatcherEpochStale: the
-        session may not act; it must activate.
+    :raises SessionOfAnother, SessionRequired, SessionSuperseded, SessionNotApproved,
+        DispatcherEpochStale: the session may not act; it must activate.
     :raises RateLimited: the agent has taken too many new names today.
     """
     if entry.principal.kind != "agent" or entry.principal.name != agent:
         raise PermissionDenied("A credential speaks for its own agent only.")
     caller, _ = enter(entry)
     workers = sorted(set(worker_ids[:WORKERS_MAX]))
-    makes = [add_implicit(agent_id=caller.agent_id, worker_id=worker) for worker in workers]
+    makes = [
+        take_implicit(agent_id=caller.agent_id, lineage=caller.lineage, workers=workers),
+    ]
+    makes += [add_implicit(principal=entry.principal, worker_id=worker) for worker in workers]
     noted = {
         "agent_id": caller.agent_id,
         "session_pk": caller.session_pk,
         "workers": workers,
+        "lineage": caller.lineage,
         "runtime": runtime,
     }
     *_, [known] = sql.pipeline(*makes, sql.Statement(BEAT, noted), sql.Statement(KNOWN, noted))

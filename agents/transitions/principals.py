@@ -66,6 +66,7 @@ class Settings:
     enabled: bool | None = None
     expected: bool | None = None
     approve_cells: bool | None = None
+    require_certificates: bool | None = None
     max_risk_tier: str | None = None
     fresh_seconds: int | None = None
     stale_seconds: int | None = None

@@ -16,18 +16,29 @@ from django.db import transaction
 from django.db.models import Max
 from uuid_utils.compat import uuid7
 
-from agents import barrier
-from agents.models import Activation, Agent, CellApproval, Credential, Fleet, Presence, Session
-from agents.principals import Principal, agent_disabled
+from agents import barrier, workload
+from agents.models import (
+    Activation,
+    Agent,
+    CellApproval,
+    Credential,
+    Fleet,
+    FormerSession,
+    Presence,
+    Session,
+)
+from agents.principals import Principal, agent_disabled, need_certificate
 from agents.queries import heartbeat_interval_seconds
 from governance.core import audit, clock
 from governance.core.clock import instant
 from governance.core.digests import canonical
 from governance.core.errors import (
+    DispatcherEpochStale,
     IdempotencyKeyReused,
     InvalidTransition,
     NotFound,
     PermissionDenied,
+    SessionOfAnother,
     SessionSuperseded,
 )
 from governance.core.idempotency import Key, take
@@ -88,10 +99,15 @@ def activate(
     The same operation again gives the answer that it was recorded with, as long as its session
     may act; so does the same `key`, which is taken behind the agent's gate.  A boot that
     is current already keeps its session; with `previous_session_id` under a new dispatcher epoch
-    it is bound to that epoch, and its live leases stay its own.  Where the agent's policy asks for
-    it, the session of a cell that nobody has approved is `pending` until an operator does.
+    it is bound to that epoch under a new id: its live leases stay its own, its unspent permits are
+    revoked.  Where the agent's policy asks for it, the session of a cell that nobody has approved
+    for this lineage and certificate is `pending` until an operator does.
 
     :raises PermissionDenied: the credential is another's, or the agent is disabled.
+    :raises ClientCertificateRequired: the agent demands one.
+    :raises SessionOfAnother: the cell has a live session of another lineage or certificate, which
+        an operator has not released; or the operation was such a one's.
+    :raises DispatcherEpochStale: the operation's session has been bound to a newer epoch since.
     :raises SessionSuperseded: this boot, or this operation's session, has been superseded.
     :raises IdempotencyKeyReused: the operation id was used with other content.
     """
@@ -100,9 +116,10 @@ def activate(
     [row] = barrier.hold([agent])
     if not row.enabled:
         raise agent_disabled()
+    need_certificate(demanded=row.require_certificates, bound_to=principal.certificate_sha256)
     before = row.activations.select_related("session").filter(operation_id=operation_id).first()
-    if before is not None and before.session.state == Session.State.SUPERSEDED:
-        raise SessionSuperseded()
+    if before is not None:
+        _need_standing(before, principal)
     take(key)
     sha = hashlib.sha256(canonical(_plain(boot))).hexdigest()
     if before is not None:
@@ -128,19 +145,31 @@ def activate(
 def approve_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> CellApproval:
     """Let a cell act for the agent; a session of it that waits becomes current.
 
+    The approval is for the lineage and the certificate of that session; where none waits, for
+    those of the first that comes.  It takes the place of an approval for others.
+
     :raises NotFound: there is no such agent.
     :raises InvalidTransition: the cell is approved already.
     """
     reason = required(reason)
     [row] = barrier.hold([agent])
-    if row.cell_approvals.filter(cell_id=cell_id, withdrawn_at=None).exists():
+    waiting = row.sessions.filter(cell_id=cell_id, kind="activated", state="pending").first()
+    older = row.cell_approvals.filter(cell_id=cell_id, withdrawn_at=None).first()
+    if older is not None and (waiting is None or _covers(older, waiting)):
         raise InvalidTransition("The cell is approved already.")
     now = clock.now()
+    if older is not None:
+        _withdraw(row, older, actor, "Another was approved in its place.", now)
     approval = CellApproval.objects.create(
-        agent=row, cell_id=cell_id, approved_by=actor, approved_at=now, reason=reason
+        agent=row,
+        cell_id=cell_id,
+        lineage=waiting.lineage if waiting else None,
+        certificate_sha256=waiting.certificate_sha256 if waiting else "",
+        approved_by=actor,
+        approved_at=now,
+        reason=reason,
     )
-    _note(row, "cell.approved", actor, now, reason=reason, details={"cell_id": cell_id})
-    waiting = row.sessions.filter(cell_id=cell_id, kind="activated", state="pending").first()
+    _note(row, "cell.approved", actor, now, reason=reason, details=_of_approval(approval))
     if waiting is not None:
         _supersede(row, row.sessions.filter(cell_id=cell_id, state="current"), actor, now)
         waiting.state = Session.State.CURRENT
@@ -161,13 +190,124 @@ def withdraw_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> CellA
     if approval is None:
         raise NotFound("The cell has no approval in force.")
     now = clock.now()
-    approval.withdrawn_at, approval.withdrawn_by = now, actor
-    approval.withdraw_reason = reason
-    approval.save(update_fields=["withdrawn_at", "withdrawn_by", "withdraw_reason"])
-    _note(row, "cell.withdrawn", actor, now, reason=reason, details={"cell_id": cell_id})
+    _withdraw(row, approval, actor, reason, now)
     if row.approve_cells:
         _supersede(row, row.sessions.filter(cell_id=cell_id), actor, now)
     return approval
+
+
+@transaction.atomic
+def release_cell(*, session_id: UUID, actor: str, reason: str) -> Session:
+    """End the live session of a cell, so that another lineage or certificate may take it.
+
+    Its leases go to the sweeper. Source: contract, section 1, "Who holds an attempt".
+
+    :raises NotFound: there is no such session.
+    :raises InvalidTransition: it has ended already, or is an implicit one.
+    """
+    reason = required(reason)
+    found = Session.objects.filter(session_id=session_id)
+    agent = found.values_list("agent__name", flat=True).first()
+    if agent is None:
+        raise NotFound("There is no such session.")
+    [row] = barrier.hold([agent])
+    session = found.get()
+    if refusal := releasable(session):
+        raise refusal
+    now = clock.now()
+    _note(row, "cell.released", actor, now, reason=reason, details=_named(session))
+    _supersede(row, row.sessions.filter(pk=session.pk), actor, now)
+    session.refresh_from_db()
+    return session
+
+
+def free_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> Session | None:
+    """Release a cell if somebody has it: for who is about to take it with a fresh credential.
+
+    :raises InvalidTransition: it has ended meanwhile.
+    """
+    held = Session.objects.filter(
+        agent__name=agent, cell_id=cell_id, kind=Session.Kind.ACTIVATED, state__in=LIVE
+    )
+    session_id = held.values_list("session_id", flat=True).first()
+    if session_id is None:
+        return None
+    return release_cell(session_id=session_id, actor=actor, reason=reason)
+
+
+def releasable(session: Session) -> InvalidTransition | None:
+    """Return why the session holds no cell that could be released; None where it does."""
+    if session.kind != Session.Kind.ACTIVATED:
+        return InvalidTransition("An implicit session holds no cell.")
+    return None if session.state in LIVE else InvalidTransition(f"It is {session.state}.")
+
+
+def end_lineage(agent: Agent, *, lineage: UUID, actor: str, at: datetime) -> int:
+    """Supersede all sessions of a lineage that has no live credential left; return how many.
+
+    For who holds the agent's gate. Names of workers are many, so that they are one event.
+    """
+    live = agent.sessions.filter(lineage=lineage).exclude(state=Session.State.SUPERSEDED)
+    ended = _supersede(agent, live, actor, at)
+    implicit = live.filter(kind=Session.Kind.IMPLICIT)
+    names = implicit.update(state=Session.State.SUPERSEDED, superseded_at=at)
+    if names:
+        details = {"lineage": str(lineage), "worker_ids": names}
+        _note(agent, "session.superseded", actor, at, details=details)
+    return ended + names
+
+
+def _need_standing(before: Activation, principal: Principal) -> None:
+    """Refuse to repeat an activation whose session the caller no longer has by that answer.
+
+    :raises SessionOfAnother, DispatcherEpochStale, SessionSuperseded: as `activate` does.
+    """
+    session = before.session
+    _need_own(session, principal)
+    if before.answer["session_id"] != str(session.session_id):
+        raise _stale()
+    if session.state == Session.State.SUPERSEDED:
+        raise SessionSuperseded()
+
+
+def _need_own(session: Session, principal: Principal) -> None:
+    """Refuse a session of another lineage or certificate: `agents.entry.stranger`, in Python.
+
+    :raises SessionOfAnother: it is one.
+    """
+    strange = session.lineage not in (None, principal.lineage)
+    certificate = session.certificate_sha256
+    if strange or (certificate and certificate not in principal.certificates):
+        raise SessionOfAnother(
+            "The cell's session belongs to another lineage of credentials or another client "
+            "certificate; an operator has to release it first."
+        )
+
+
+def _stale() -> DispatcherEpochStale:
+    epoch = str(Fleet.objects.get().dispatcher_epoch)
+    return DispatcherEpochStale(current={"dispatcher_epoch": epoch})
+
+
+def _withdraw(agent: Agent, approval: CellApproval, actor: str, reason: str, now: datetime) -> None:
+    approval.withdrawn_at, approval.withdrawn_by = now, actor
+    approval.withdraw_reason = reason
+    approval.save(update_fields=["withdrawn_at", "withdrawn_by", "withdraw_reason"])
+    _note(agent, "cell.withdrawn", actor, now, reason=reason, details=_of_approval(approval))
+
+
+def _covers(approval: CellApproval, session: Session) -> bool:
+    """Return whether an approval is for the session's lineage and certificate."""
+    lineage = approval.lineage in (None, session.lineage)
+    return lineage and approval.certificate_sha256 in ("", session.certificate_sha256)
+
+
+def _of_approval(approval: CellApproval) -> dict[str, Any]:
+    return {
+        "cell_id": approval.cell_id,
+        "lineage": str(approval.lineage) if approval.lineage else None,
+        "certificate_sha256": approval.certificate_sha256,
+    }
 
 
 def _again(before: Activation, sha: str) -> SessionStateOut:
@@ -183,12 +323,14 @@ def _session_of(
 ) -> tuple[Session, bool]:
     """Return the session that this boot has from now on, and whether it was bound anew."""
     epoch = Fleet.objects.get().dispatcher_epoch
+    for holder in agent.sessions.filter(kind="activated", cell_id=boot.cell_id, state__in=LIVE):
+        _need_own(holder, principal)
     mine = agent.sessions.filter(kind="activated", cell_id=boot.cell_id, boot_id=boot.boot_id)
     live = mine.filter(state__in=LIVE).order_by("-generation").first()
     claimed = boot.previous_session_id
     if live is None and mine.exists():
         raise SessionSuperseded("This boot has been superseded and never activates again.")
-    if live is not None and claimed is not None and live.session_id != claimed:
+    if live is not None and claimed is not None and not _was(live, claimed):
         raise SessionSuperseded("previous_session_id is not the session of this boot.")
     if live is not None and live.dispatcher_epoch == epoch:
         _describe(agent, live, boot, principal, now)
@@ -198,11 +340,28 @@ def _session_of(
     return _begin(agent, boot, principal, operation_id, epoch, now), False
 
 
+def _was(session: Session, claimed: UUID) -> bool:
+    """Return whether a session has this id, or had it under an older epoch."""
+    return session.session_id == claimed or session.former.filter(former_id=claimed).exists()
+
+
+def _belong(session: Session, principal: Principal) -> None:
+    """Let the session name the lineage and the certificate that its process has now."""
+    session.lineage = session.lineage or principal.lineage
+    session.certificate_sha256 = principal.presented_sha256 or session.certificate_sha256
+
+
 def _describe(
     agent: Agent, session: Session, boot: Boot, principal: Principal, now: datetime
 ) -> None:
     """Keep what a boot that comes back says of itself, and audit what it says otherwise."""
     given = {name: getattr(boot, name) for name in DESCRIBED}
+    was = (session.lineage, session.certificate_sha256)
+    _belong(session, principal)
+    if was != (session.lineage, session.certificate_sha256):
+        session.save(update_fields=["lineage", "certificate_sha256"])
+        details = _named(session, by=principal) | {"certificate_before": was[1]}
+        _note(agent, "session.taken", principal.text, now, details=details)
     changed = sorted(name for name, value in given.items() if getattr(session, name) != value)
     if not changed:
         return
@@ -228,14 +387,31 @@ def _rebind(
     epoch: UUID,
     now: datetime,
 ) -> Session:
-    """Bind the session to the new epoch. The row stays, so its leases stay bound to it."""
+    """Bind the session to the new epoch, under a new id.
+
+    The row stays, so that its leases stay bound to it; who calls by the id that it had is told to
+    activate.
+    """
+    former = FormerSession.objects.create(
+        former_id=session.session_id,
+        session=session,
+        generation=session.generation,
+        dispatcher_epoch=session.dispatcher_epoch,
+        ended_at=now,
+    )
+    session.session_id = uuid7()
+    _belong(session, principal)
     session.generation = _next_generation(agent, boot.cell_id)
     session.dispatcher_epoch = epoch
     session.activation_operation_id = operation_id
     session.protocol_version, session.runtime = boot.protocol_version, boot.runtime
     session.capabilities = boot.capabilities
     session.save()
-    _note(agent, "session.rebound", principal.text, now, details=_named(session, by=principal))
+    details = _named(session, by=principal) | {
+        "former_session_id": str(former.former_id),
+        "permits_revoked": workload.ask().revoke_permits(session_pk=session.pk, at=now),
+    }
+    _note(agent, "session.rebound", principal.text, now, details=details)
     return session
 
 
@@ -248,10 +424,7 @@ def _begin(
     now: datetime,
 ) -> Session:
     """Make a new session. A pending one fences only other pending ones of its cell."""
-    approved = (
-        not agent.approve_cells
-        or agent.cell_approvals.filter(cell_id=boot.cell_id, withdrawn_at=None).exists()
-    )
+    approved = not agent.approve_cells or _approved(agent, boot.cell_id, principal, now)
     older = agent.sessions.filter(kind="activated", cell_id=boot.cell_id)
     if not approved:
         older = older.filter(state=Session.State.PENDING)
@@ -260,6 +433,8 @@ def _begin(
         session_id=uuid7(),
         agent=agent,
         kind=Session.Kind.ACTIVATED,
+        lineage=principal.lineage,
+        certificate_sha256=principal.presented_sha256,
         state=Session.State.CURRENT if approved else Session.State.PENDING,
         cell_id=boot.cell_id,
         boot_id=boot.boot_id,
@@ -276,11 +451,28 @@ def _begin(
     return session
 
 
-def _supersede(agent: Agent, sessions: Any, actor: str, now: datetime) -> None:
-    for session in sessions.filter(kind="activated", state__in=LIVE).order_by("pk"):
+def _approved(agent: Agent, cell_id: str, principal: Principal, now: datetime) -> bool:
+    """Return whether the cell is approved for who boots; the first that comes takes an open one."""
+    approval = agent.cell_approvals.filter(cell_id=cell_id, withdrawn_at=None).first()
+    if approval is None:
+        return False
+    if approval.lineage is None:
+        approval.lineage = principal.lineage
+        approval.certificate_sha256 = principal.presented_sha256
+        approval.save(update_fields=["lineage", "certificate_sha256"])
+        details = _of_approval(approval) | {"credential": principal.credential_prefix}
+        _note(agent, "cell.taken", principal.text, now, details=details)
+    lineage = approval.lineage == principal.lineage
+    return lineage and approval.certificate_sha256 in ("", *principal.certificates)
+
+
+def _supersede(agent: Agent, sessions: Any, actor: str, now: datetime) -> int:
+    live = list(sessions.filter(kind="activated", state__in=LIVE).order_by("pk"))
+    for session in live:
         session.state, session.superseded_at = Session.State.SUPERSEDED, now
         session.save(update_fields=["state", "superseded_at"])
         _note(agent, "session.superseded", actor, now, details=_named(session))
+    return len(live)
 
 
 def _next_generation(agent: Agent, cell_id: str) -> int:
@@ -318,6 +510,8 @@ def _named(session: Session, by: Principal | None = None) -> dict[str, Any]:
         "boot_id": session.boot_id,
         "session_generation": session.generation,
         "dispatcher_epoch": str(session.dispatcher_epoch),
+        "lineage": str(session.lineage) if session.lineage else None,
+        "certificate_sha256": session.certificate_sha256,
     }
 
 

@@ -239,6 +239,12 @@ class ClientCertificateMismatch(Unauthenticated):
     reason = "CLIENT_CERTIFICATE_MISMATCH"
 
 
+class ClientCertificateRequired(Unauthenticated):
+    """The agent demands client certificates; this credential is bound to none."""
+
+    reason = "CLIENT_CERTIFICATE_REQUIRED"
+
+
 class PermissionDenied(DomainError):
     """The credential may not do that."""
 
@@ -248,8 +254,14 @@ class PermissionDenied(DomainError):
 # --- Sessions and epochs ----------------------------------------------------------------------
 
 
+class SessionOfAnother(Unauthenticated):
+    """The session, or the cell, belongs to another lineage of credentials or certificate."""
+
+    reason = "SESSION_OF_ANOTHER"
+
+
 class SessionSuperseded(Unauthenticated):
-    """A newer boot has taken the session's place, or the approval of its cell was withdrawn."""
+    """A newer boot has taken the session's place, or an operator or a revocation has ended it."""
 
     reason = "SESSION_SUPERSEDED"
 

@@ -39,11 +39,21 @@ STAGES = (
     ),
     Stage(
         "who calls",
-        (errors.Unauthenticated, errors.ClientCertificateMismatch, errors.PermissionDenied),
+        (
+            errors.Unauthenticated,
+            errors.ClientCertificateMismatch,
+            errors.ClientCertificateRequired,
+            errors.PermissionDenied,
+        ),
     ),
     Stage(
         "its session",
-        (errors.SessionSuperseded, errors.SessionRequired, errors.SessionNotApproved),
+        (
+            errors.SessionOfAnother,
+            errors.SessionSuperseded,
+            errors.SessionRequired,
+            errors.SessionNotApproved,
+        ),
     ),
     Stage("the epoch", (errors.DispatcherEpochStale,)),
     Stage(

@@ -9,13 +9,20 @@ from jobs.executions.binding import Binding
 from jobs.executions.permits import IssuedPermit, issued_before, permit
 from jobs.executions.reconciliations import reconcile
 from jobs.executions.results import RESULTS, ResultOutcome, result
-from jobs.executions.routes import RouteStanding, resolve_reservation, route, routed_before
+from jobs.executions.routes import (
+    ResolveOutcome,
+    RouteStanding,
+    resolve_reservation,
+    route,
+    routed_before,
+)
 from jobs.executions.starts import StartOutcome, start
 
 __all__ = [
     "RESULTS",
     "Binding",
     "IssuedPermit",
+    "ResolveOutcome",
     "ResultOutcome",
     "RouteStanding",
     "StartOutcome",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from agents.entry import Entry
@@ -17,10 +17,12 @@ from governance.money.models import Reservation
 from jobs.models import Execution
 from jobs.transitions.preconditions import (
     check_token,
+    held_by_another,
     need_active,
     need_lease,
     need_not_closed,
     need_revision,
+    of_lineage,
 )
 from jobs.transitions.work import LockedJob, Work, lock
 
@@ -35,11 +37,13 @@ class Binding:
     external_request_id: str
 
 
-def lock_bound(entry: Entry, binding: Binding) -> tuple[Work, LockedJob]:
+def lock_bound(entry: Entry, binding: Binding, *, late: bool = False) -> tuple[Work, LockedJob]:
     """Lock the job that the binding names, for the worker that calls.
 
+    :param late: also for a session that is superseded or of an older epoch (`Caller.fenced`).
     :raises NotFound, WrongOwner: it is no job of the caller's agent.
     """
+    entry = replace(entry, late=late)
     work = lock([binding.task_id], entry=entry, numbers=[binding.attempt])
     return work, work.get(binding.task_id)
 
@@ -93,6 +97,15 @@ def need_held_reservation(locked: LockedJob, binding: Binding, reservation_id: U
     )
     if not held.exists():
         raise ModelReservationStateInvalid("The reservation is not held for this attempt.")
+
+
+def need_lineage(work: Work, locked: LockedJob, attempt: int) -> None:
+    """Refuse what another lineage of the agent says of an attempt. Source: contract, section 1.
+
+    :raises LeaseHeldByAnother: it is not the lineage that made the attempt.
+    """
+    if attempt in locked.attempts and not of_lineage(work, locked, attempt):
+        raise held_by_another(work, locked)
 
 
 def lock_execution(locked: LockedJob, binding: Binding) -> Execution | None:

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db import transaction
 from uuid_utils.compat import uuid7
 
-from agents.entry import Entry
+from agents.entry import Caller, Entry
 from governance.core import clock
 from governance.core.errors import (
     ExecutionConflict,
@@ -128,6 +128,12 @@ def live_authorized(locked: LockedJob, *, at: datetime) -> bool:
     )
 
 
+def of_present_epoch(caller: Caller, permit: Permit) -> bool:
+    """Return whether the permit was issued since the caller's session was bound to its epoch."""
+    bound = (permit.session_generation, permit.dispatcher_epoch)
+    return bound == (caller.generation, caller.dispatcher_epoch)
+
+
 def _deadline(work: Work, locked: LockedJob) -> datetime:
     """Return when a permit issued now ends: with its own time, the lease or the attempt."""
     lease, attempt = locked.lease, locked.last_attempt
@@ -152,10 +158,9 @@ def _end_lapsed(work: Work, locked: LockedJob) -> None:
         return
     if found.state == Permit.State.SPENT:
         raise PermitSpent()
-    bound = (found.session_id, found.session_generation, found.dispatcher_epoch)
     lapsed = found.deadline_at <= work.now
     # Bound to a session as it was before it was bound to a new epoch, or to one that is gone.
-    usable = bound == (caller.session_pk, caller.generation, caller.dispatcher_epoch)
+    usable = found.session_id == caller.session_pk and of_present_epoch(caller, found)
     if usable and not lapsed:
         raise ExecutionConflict(
             "A permit of this attempt is open; repeat its request with the same key to read it.",

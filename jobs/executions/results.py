@@ -21,7 +21,13 @@ from governance.money import ledger
 from governance.money.ledger import End
 from governance.money.models import Reservation
 from governance.money.pricing import read_usage
-from jobs.executions.binding import Binding, lock_bound, lock_execution, note_money
+from jobs.executions.binding import (
+    Binding,
+    lock_bound,
+    lock_execution,
+    need_lineage,
+    note_money,
+)
 from jobs.models import Execution, ExecutionEvidence
 from jobs.transitions.preconditions import check_token
 from jobs.transitions.work import LockedJob, State, Work, digest
@@ -34,7 +40,7 @@ RESULTS = frozenset({"succeeded", "failed", "not_started"})
 class ResultOutcome:
     """A result that is `recorded` or was `already_recorded`, with its execution at an instant.
 
-    `as_evidence`: the attempt had ended, so that nothing else has changed.
+    `as_evidence`: the attempt had ended, or its session was fenced: no state has changed.
     """
 
     outcome: str
@@ -96,28 +102,30 @@ def result(
     """Bind the result to a started execution.
 
     From the attempt that still runs: recorded, and its first reservation ended with it.  From
-    one that has ended: kept as evidence, states and money unchanged.  Usage of whatever form is
-    kept as it came; one that is odd loses no result, and its call is settled as an unknown one.
+    one that has ended, or whose session may act no more: kept as evidence, states unchanged; usage
+    ends its reservation if that is still open.  Source: contract, sections 1 and 9.
+    Usage of whatever form is kept as it came; one that is odd loses no result, and its call is
+    settled as an unknown one.
 
     :param outcome: `succeeded`, `failed` or `not_started`.
     :raises NotFound: there is no such execution of the job.
     :raises BindingMismatch: attempt, token, request id or digest are not those of the execution.
     :raises ResultDigestConflict: another result is recorded.
     :raises InvalidTransition: the execution was refused.
-    :raises SessionSuperseded, DispatcherEpochStale: the session that made the running attempt may
-        no longer act, and the request names no other.
+    :raises LeaseHeldByAnother: the attempt is another's: of another lineage, or it still runs.
     :raises ModelReservationStateInvalid: a later call of the attempt has not ended; nothing
         would end its reservation any more.
     """
     report = Report(outcome, result_sha256, result, result_pointer, usage, error_code)
     binding = Binding(task_id, attempt, fencing_token, external_request_id)
-    work, locked = lock_bound(entry, binding)
+    work, locked = lock_bound(entry, binding, late=True)
     execution = lock_execution(locked, binding)
     if execution is None:
         raise NotFound("There is no execution of that id.")
     bound = (execution.attempt, execution.fencing_token, execution.execution_digest)
     if bound != (attempt, fencing_token, execution_digest):
         raise BindingMismatch("attempt, fencing_token or execution_digest are not the execution's.")
+    need_lineage(work, locked, attempt)
     if execution.outcome_sha256:
         if execution.outcome_sha256 != report.content_sha256:
             raise ResultDigestConflict(current={"state": execution.state})
@@ -125,7 +133,7 @@ def result(
     if execution.state == Execution.State.REFUSED:
         raise InvalidTransition("The execution was refused; it has no result.")
     current = (locked.job.attempt, locked.job.fencing_token) == (attempt, fencing_token)
-    if not current or locked.job.state != State.ACTIVE:
+    if work.worker.fenced or not current or locked.job.state != State.ACTIVE:
         return _keep_evidence(work, locked, execution, report)
     check_token(work, locked, attempt, fencing_token)
     _need_later_calls_ended(execution)
@@ -188,7 +196,7 @@ def _end_first_reservation(
 def _keep_evidence(
     work: Work, locked: LockedJob, execution: Execution, report: Report
 ) -> ResultOutcome:
-    """Keep what a worker says whose attempt has ended. Nothing else changes."""
+    """Keep what a worker says that decides no more; what it has used is booked."""
     sha256, worker = report.content_sha256, work.worker.actor
     if ExecutionEvidence.objects.filter(execution=execution, content_sha256=sha256).exists():
         return ResultOutcome("already_recorded", execution, work.now, as_evidence=True)
@@ -214,5 +222,7 @@ def _keep_evidence(
             "content_sha256": sha256,
         },
     )
+    if report.usage:
+        _end_first_reservation(work, locked, execution, report)
     work.save()
     return ResultOutcome("recorded", execution, work.now, as_evidence=True)

@@ -13,8 +13,8 @@ from django.db import transaction
 from agents.entry import Entry
 from governance.core.errors import DomainError, ExecutionPaused, NotFound
 from governance.money import ledger
-from governance.money.ledger import End, Resolved, Routed, RouteRequest
-from governance.money.models import Reservation
+from governance.money.ledger import End, Routed, RouteRequest
+from governance.money.models import Reservation, Resolution
 from governance.money.pricing import read_usage
 from jobs.executions.binding import (
     Binding,
@@ -23,11 +23,12 @@ from jobs.executions.binding import (
     mark_governed,
     need_acting,
     need_identity,
+    need_lineage,
     note_money,
 )
 from jobs.models import Execution
 from jobs.transitions.preconditions import check_token, need_active
-from jobs.transitions.work import LockedJob, Work
+from jobs.transitions.work import LockedJob, State, Work
 
 #: How long a call may take to begin once it has its route, where nothing ends it sooner.
 BEGIN_WITHIN_SECONDS_MAX = 60
@@ -42,6 +43,20 @@ class RouteStanding:
 
     reservation: Reservation | None
     begin_within_seconds: int | None
+
+
+@dataclass(frozen=True)
+class ResolveOutcome:
+    """An end of a reservation that is `recorded` or was `already_recorded`.
+
+    `as_evidence`: it came from a holder that decides no more; without a `resolution` only its word
+    was kept, and the reservation is in `state` as before.
+    """
+
+    outcome: str
+    state: str
+    resolution: Resolution | None
+    as_evidence: bool = False
 
 
 @transaction.atomic
@@ -145,17 +160,20 @@ def resolve_reservation(
     provider_response_id: str = "",
     error_code: str = "",
     cost_basis: str = "",
-) -> Resolved:
+) -> ResolveOutcome:
     """End a reservation of the attempt: `settled`, `released` or `failed`; contract section 9.
 
     A repetition is answered, or refused, by the recorded end, whatever the job has come to since.
+    From an attempt that has ended, or whose session may act no more: kept as evidence; a call that
+    was made, or that says what it used, is booked, anything else ends nothing.  Source: contract,
+    section 1, "Who holds an attempt".
 
     :param usage: any JSON; one that is odd is kept and flagged, and the estimate booked.
     :raises InvalidArgument: usage or cost basis contradict the end.
     :raises ModelReservationStateInvalid: it has ended otherwise, or `released` after its
         execution started.
-    :raises StaleFencingToken, InvalidTransition: the attempt has ended; what it left open is
-        resolved with its end, or by a person.
+    :raises StaleFencingToken: the token is not the attempt's.
+    :raises LeaseHeldByAnother: the attempt is another's: of another lineage, or it still runs.
     """
     wanted = End(
         reservation_id=reservation_id,
@@ -165,21 +183,56 @@ def resolve_reservation(
         error_code=error_code,
         cost_basis=cost_basis or None,
     )
-    work, locked = lock_bound(entry, binding)
+    work, locked = lock_bound(entry, binding, late=True)
     need_identity(locked, binding)
+    need_lineage(work, locked, binding.attempt)
     reservation = Reservation.objects.filter(
         reservation_id=reservation_id, external_request_id=binding.external_request_id
     ).first()
     if reservation is None:
         raise NotFound("There is no reservation of that id for this attempt.")
-    if reservation.state in Reservation.OPEN or not _token_is_of_attempt(locked, binding):
+    mine, still_open = _token_is_of_attempt(locked, binding), reservation.state in Reservation.OPEN
+    late = mine and (work.worker.fenced or not _runs(locked, binding))
+    if not mine or (still_open and not late):
         check_token(work, locked, binding.attempt, binding.fencing_token)
         need_active(locked)
+    if late and still_open and not _spends(wanted):
+        return _keep_word(work, locked, wanted, reservation)
     resolved = ledger.resolve(end=wanted, actor=work.worker.actor)
     if resolved.outcome == "recorded":
         note_money(work, locked, resolved, actor=work.worker.actor)
         work.save()
-    return resolved
+    state, recorded = resolved.resolution.ended_as, resolved.outcome == "recorded"
+    return ResolveOutcome(resolved.outcome, state, resolved.resolution, late and recorded)
+
+
+def _runs(locked: LockedJob, binding: Binding) -> bool:
+    """Return whether the attempt of the binding is the one that is at work."""
+    job = locked.job
+    running = (job.attempt, job.fencing_token) == (binding.attempt, binding.fencing_token)
+    return running and job.state == State.ACTIVE
+
+
+def _spends(end: End) -> bool:
+    """Return whether an end says that its call was made, or what it used."""
+    return end.ended_as == "settled" or end.usage is not None
+
+
+def _keep_word(work: Work, locked: LockedJob, end: End, reservation: Reservation) -> ResolveOutcome:
+    """Keep, on the job's chain, what a holder says that decides no more."""
+    work.note(
+        locked,
+        action="reservation.evidence_kept",
+        actor=work.worker.actor,
+        details={
+            "reservation_id": str(end.reservation_id),
+            "end": end.ended_as,
+            "error_code": end.error_code,
+            "cost_basis": end.cost_basis,
+        },
+    )
+    work.save()
+    return ResolveOutcome("recorded", reservation.state, None, as_evidence=True)
 
 
 def _token_is_of_attempt(locked: LockedJob, binding: Binding) -> bool:

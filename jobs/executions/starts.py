@@ -11,7 +11,6 @@ from django.db import transaction
 from agents.entry import Entry
 from governance.core.errors import (
     BindingMismatch,
-    DispatcherEpochStale,
     DomainError,
     ExecutionConflict,
     ExecutionPaused,
@@ -30,7 +29,7 @@ from jobs.executions.binding import (
     need_acting,
     need_held_reservation,
 )
-from jobs.executions.permits import live_authorized
+from jobs.executions.permits import live_authorized, of_present_epoch
 from jobs.models import Execution, ExecutionMode, Permit
 from jobs.transitions.preconditions import (
     check_token,
@@ -171,26 +170,24 @@ def _may_begin(work: Work, locked: LockedJob, binding: Binding, known: Execution
         _need_own_session(work, known.permit)
     except DomainError:
         return False
-    return not known.reconciliations.exists()
+    # What was begun goes on over a new epoch; what was not is begun under the one before no more.
+    return of_present_epoch(work.worker, known.permit) and not known.reconciliations.exists()
 
 
 def _need_own_session(work: Work, permit: Permit) -> None:
-    """Refuse a caller of another session, generation or epoch than the permit's.
+    """Refuse a caller of another session than the permit's.
 
-    :raises SessionSuperseded, DispatcherEpochStale: it is one.
+    :raises SessionSuperseded: it is one.
     """
-    caller = work.worker
-    if permit.session_id != caller.session_pk or permit.session_generation != caller.generation:
+    if permit.session_id != work.worker.session_pk:
         raise SessionSuperseded("The permit belongs to another session.")
-    if permit.dispatcher_epoch != caller.dispatcher_epoch:
-        raise DispatcherEpochStale()
 
 
 def _good_permit(work: Work, locked: LockedJob, permit_id: UUID, binding: Binding) -> Permit:
     """Lock and return the permit if it lets this caller start now.
 
-    :raises NotFound, SessionSuperseded, DispatcherEpochStale, BindingMismatch: it is not there,
-        or of another session, epoch or attempt.
+    :raises NotFound, SessionSuperseded, BindingMismatch: it is not there, or of another session or
+        attempt.
     :raises PermitSpent, PermitRevoked, PermitExpired, ExecutionPaused,
         ModelReservationStateInvalid: not (any more).
     """
@@ -207,7 +204,8 @@ def _good_permit(work: Work, locked: LockedJob, permit_id: UUID, binding: Bindin
         raise BindingMismatch("The permit is bound to another request.")
     if found.state == Permit.State.SPENT:
         raise PermitSpent()
-    if found.state == Permit.State.REVOKED:
+    # One of an older epoch went with it: whoever has activated since asks again.
+    if found.state == Permit.State.REVOKED or not of_present_epoch(work.worker, found):
         raise PermitRevoked()
     if found.state == Permit.State.EXPIRED or found.deadline_at <= work.now:
         raise PermitExpired()

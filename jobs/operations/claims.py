@@ -96,7 +96,7 @@ def claim_jobs(call: Call) -> Answer:
         )
         return answer if answer.recorded else None
 
-    worker = str(entry.session_id or entry.worker_id)
+    worker = str(entry.session_id or f"{entry.principal.lineage}/{entry.worker_id}")
     try:
         found = wakeups.look_until_found(
             look, agent_id=entry.principal.id, worker=worker, seconds=body["wait_seconds"]

@@ -6,10 +6,16 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from governance.core.clock import instant
 from governance.core.wire import AnyObject, InstantText, UuidText, explained
-from governance.money.ledger import Resolved, Routed
+from governance.money.ledger import Routed
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import text_of
-from jobs.executions import IssuedPermit, ResultOutcome, RouteStanding, StartOutcome
+from jobs.executions import (
+    IssuedPermit,
+    ResolveOutcome,
+    ResultOutcome,
+    RouteStanding,
+    StartOutcome,
+)
 from jobs.models import Execution, Permit
 from jobs.operations.answers import seconds_until
 from jobs.queries import ExecutionRecord
@@ -56,9 +62,10 @@ class ResolveOut(TypedDict):
     """The end of a reservation."""
 
     outcome: str
+    result_code: str
     state: str
     actual: str | None
-    cost_basis: str
+    cost_basis: str | None
     overrun: bool
     usage_missing: bool
     flags: list[str]
@@ -151,16 +158,18 @@ def moment_of_route(standing: Routed | RouteStanding) -> AnyObject:
     }
 
 
-def resolved(end: Resolved) -> ResolveOut:
+def resolved(end: ResolveOutcome) -> ResolveOut:
     """Return how a reservation ended; contract section 9."""
+    row = end.resolution
     return {
         "outcome": end.outcome,
-        "state": end.resolution.ended_as,
-        "actual": text_of(end.resolution.cost),
-        "cost_basis": BASES[end.resolution.cost_basis],
-        "overrun": end.resolution.overrun,
-        "usage_missing": end.resolution.usage_missing,
-        "flags": end.resolution.flags,
+        "result_code": "ACCEPTED" if end.as_evidence else "APPLIED",
+        "state": end.state,
+        "actual": text_of(row.cost) if row else None,
+        "cost_basis": BASES[row.cost_basis] if row else None,
+        "overrun": row.overrun if row else False,
+        "usage_missing": row.usage_missing if row else False,
+        "flags": row.flags if row else [],
     }
 
 

@@ -15,7 +15,6 @@ from jobs import executions, queries
 from jobs.executions import Binding
 from jobs.operations import execution_answers as answers
 from jobs.operations import execution_shapes as shapes
-from jobs.operations.answering import answer_of
 
 BINDING = ("task_id", "attempt", "fencing_token", "external_request_id")
 
@@ -56,20 +55,21 @@ def decide_route(call: Call) -> Answer:
     identity={"reservation_id": UUID},
     reads=shapes.ResolveIn,
     answers=answers.ResolveOut,
-    outcomes=("recorded", "already_recorded"),
+    outcomes=("recorded", "already_recorded", "kept"),
     key="honoured",
     moment=(),
     sessions=True,
 )
 def resolve_reservation(call: Call) -> Answer:
-    """Settle, release or fail a reservation, once."""
+    """Settle, release or fail a reservation, once; from a fenced holder it is evidence."""
     entry, (binding, content) = entry_of(call), _bound(call.body)
 
     def move() -> Answer:
         resolved = executions.resolve_reservation(
             entry=entry, binding=binding, **call.identity, **_given(content)
         )
-        return answer_of(resolved, answers.resolved)
+        word = "kept" if resolved.as_evidence else resolved.outcome
+        return Answer(word, answers.resolved(resolved))
 
     return call.once(move)
 
@@ -151,7 +151,7 @@ def get_execution(call: Call) -> Answer:
     sessions=True,
 )
 def report_result(call: Call) -> Answer:
-    """Bind the result; from an attempt that has ended it is kept as evidence."""
+    """Bind the result; from an ended attempt or a fenced session it is kept as evidence."""
     entry = entry_of(call)
 
     def move() -> Answer:

@@ -32,7 +32,8 @@ HEARTBEATS_MAX = 500
 # Whether the caller holds the lease of a session: `preconditions.holds`, in SQL.
 HOLDS = """CASE WHEN %(session)s::uuid IS NOT NULL
                 THEN s.kind = 'activated' AND s.session_id = %(session)s::uuid
-                ELSE s.kind = 'implicit' AND %(worker)s IN ('', s.worker_id) END"""
+                ELSE s.kind = 'implicit' AND %(worker)s IN ('', s.worker_id)
+                     AND (s.lineage IS NULL OR s.lineage = %(lineage)s::uuid) END"""
 # One statement, autocommit: nothing stays open while the socket is slow. Locks: the leases, in
 # job order, waiting for a transition that is at one; the clock is read after that wait. Renews
 # only what is still live, of a caller that may act, and never shortens. Updates no indexed column,
@@ -67,6 +68,12 @@ WITH caller AS MATERIALIZED (
       FROM timed t JOIN beaten b ON b.job_id = t.job_id
      WHERE p.session_id = t.session_id
        AND p.last_heartbeat_at < t.clock - make_interval(secs => 10)
+), taken AS (
+    -- A session of before belongs to the first lineage that uses it; whoever is at it, does.
+    UPDATE agents_session SET lineage = %(lineage)s::uuid WHERE id IN (
+        SELECT s.id FROM agents_session s JOIN timed t ON t.session_id = s.id
+          JOIN beaten b ON b.job_id = t.job_id
+         WHERE s.kind = 'implicit' AND s.lineage IS NULL FOR NO KEY UPDATE OF s SKIP LOCKED)
 )
 SELECT q.place, q.token AS named_token, q.attempt AS named_attempt, q.job_pk, j.agent_id, j.state,
        j.paused, j.fencing_token, j.attempt, j.revision, b.expires_at, b.lease_seconds, b.clock,
@@ -120,7 +127,8 @@ def heartbeat(*, entry: Entry, beats: list[dict[str, Any]]) -> list[Beat | Domai
     writes no audit event. A lease named twice is beaten by its first mention; one of another
     holder is refused.
 
-    :raises PermissionDenied, SessionRequired, SessionNotApproved, SessionSuperseded,
+    :raises PermissionDenied, ClientCertificateRequired, SessionOfAnother, SessionRequired,
+        SessionNotApproved, SessionSuperseded,
         DispatcherEpochStale: the caller may not act, as any other write of it would be refused;
         nothing is renewed.
     """
@@ -141,10 +149,7 @@ def heartbeat(*, entry: Entry, beats: list[dict[str, Any]]) -> list[Beat | Domai
         "tokens": [b["fencing_token"] for b in named],
         "progress": progress,
         "agent": agent_id,
-        "session": entry.session_id,
-        "worker": entry.worker_id,
-        "epoch": entry.epoch,
-    }
+    } | entry.named
     [rows] = sql.pipeline(sql.Statement(BEAT, params))
     # The caller is judged for no lease at all, too: that is one row without a place.
     if (fault := admission_fault(rows[0])) is not None:

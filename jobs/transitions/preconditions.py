@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
+from uuid import UUID
 
-from agents.entry import Caller
+from agents.entry import Caller, take_implicit
 from agents.models import RiskTier
 from governance.core.errors import (
     AdmissionClosed,
@@ -224,6 +225,21 @@ def check_token(work: Work, locked: LockedJob, number: int, token: int) -> None:
     need_match(work, locked)
     if number in locked.attempts and not holds(work, locked):
         raise held_by_another(work, locked)
+    _take_of_before(work, locked)
+
+
+def _take_of_before(work: Work, locked: LockedJob) -> None:
+    """Give the session of before whose attempt this is to the lineage that writes under it."""
+    attempt, caller = locked.last_attempt, work.worker
+    if attempt is None or caller.activated or caller.lineage is None:
+        return
+    if locked.lineages.get(attempt.number, caller.lineage) is None:
+        locked.lineages[attempt.number] = caller.lineage
+        work.also(
+            take_implicit(
+                agent_id=caller.agent_id, lineage=caller.lineage, workers=[attempt.worker_id]
+            )
+        )
 
 
 def holds(work: Work, locked: LockedJob) -> bool:
@@ -235,19 +251,34 @@ def holds(work: Work, locked: LockedJob) -> bool:
     attempt, caller = locked.last_attempt, work.worker
     if attempt is None:
         return False
-    unnamed = not caller.activated and not (locked.worker_id or caller.worker_id)
+    named = locked.worker_id or caller.worker_id
     activated = attempt.number in locked.activated
-    return (unnamed and not activated) or _made(work, locked, attempt, activated=activated)
+    if not (caller.activated or named):
+        return not activated and of_lineage(work, locked, attempt.number)
+    lineage = locked.lineages.get(attempt.number)
+    return _made(work, locked, attempt, activated=activated, lineage=lineage)
+
+
+def of_lineage(work: Work, locked: LockedJob, number: int) -> bool:
+    """Return whether the caller's lineage made the attempt, or it is one of before lineages."""
+    return locked.lineages.get(number) in (None, work.worker.lineage)
 
 
 def _made(
-    work: Work, locked: LockedJob, attempt: Attempt | EndedAttempt, *, activated: bool
+    work: Work,
+    locked: LockedJob,
+    attempt: Attempt | EndedAttempt,
+    *,
+    activated: bool,
+    lineage: UUID | None,
 ) -> bool:
     """Return whether the caller's session made the attempt, or the worker that it names."""
     caller = work.worker
     if caller.activated:
         return attempt.session_id == caller.session_pk
-    return not activated and attempt.worker_id == (locked.worker_id or caller.worker_id)
+    if activated or lineage not in (None, caller.lineage):
+        return False
+    return attempt.worker_id == (locked.worker_id or caller.worker_id)
 
 
 def held_by_another(work: Work, locked: LockedJob, detail: str = "") -> LeaseHeldByAnother:
@@ -356,6 +387,7 @@ def implied_attempt(
 def recorded_before(work: Work, locked: LockedJob, *, sha256: str) -> bool:
     """Return whether an earlier attempt of a caller that holds none has recorded just this."""
     return not holds(work, locked) and any(
-        ended.outcome_sha256 == sha256 and _made(work, locked, ended, activated=ended.activated)
+        ended.outcome_sha256 == sha256
+        and _made(work, locked, ended, activated=ended.activated, lineage=ended.lineage)
         for ended in locked.ended
     )

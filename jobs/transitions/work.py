@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 
@@ -103,7 +104,8 @@ LOCK_LEASES = (
 # job without.
 READ_CONTEXT = (
     f"SELECT clock_timestamp() AS now, j.id AS job_id, {sql.select_list(Lease, 'l')},"
-    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, e.reason AS escalation_reason"
+    f" {sql.select_list(Attempt, 'p')}, s.kind AS session_kind, s.lineage,"
+    " e.reason AS escalation_reason"
     " FROM jobs_job j"
     f" LEFT JOIN jobs_lease l ON l.job_id = j.id {OPEN_ESCALATION}"
     " LEFT JOIN jobs_attempt p ON p.job_id = j.id AND (p.number = j.attempt OR p.number = ANY(%s))"
@@ -115,7 +117,7 @@ ENDED_MAX = 400
 # attempt_number_once, from its end.
 READ_ENDED = (
     "SELECT p.job_id, p.number, p.session_id, p.worker_id, p.outcome, p.outcome_sha256,"
-    " s.kind = 'activated' AS activated"
+    " s.kind = 'activated' AS activated, s.lineage"
     " FROM jobs_attempt p JOIN jobs_job j ON j.id = p.job_id"
     " LEFT JOIN agents_session s ON s.id = p.session_id"
     f" WHERE j.task_id = ANY(%s::text[]) AND p.number > j.attempt - {ENDED_MAX}"
@@ -157,6 +159,7 @@ class EndedAttempt:
     activated: bool
     outcome: str
     outcome_sha256: str
+    lineage: UUID | None = None
 
 
 @dataclass(kw_only=True)
@@ -168,6 +171,8 @@ class LockedJob(JobRecord):
     revision_read: int = 1
     #: The numbers of the attempts that an activated session has made, of those that are read.
     activated: set[int] = field(default_factory=set)
+    #: The lineage of each, None where its session is one of before.
+    lineages: dict[int, UUID | None] = field(default_factory=dict)
     #: All that have ended, where the request names no attempt.
     ended: list[EndedAttempt] = field(default_factory=list)
     #: The worker that an item of a batch names; empty: whom the request names.
@@ -502,6 +507,7 @@ def load_context(locked: Iterable[LockedJob], rows: Sequence[sql.Row]) -> None:
             one.lease = sql.build(Lease, row, "l")
         if number is not None:
             one.attempts[number] = sql.build(Attempt, row, "p")
+            one.lineages[number] = row["lineage"]
             if row["session_kind"] == "activated":
                 one.activated.add(number)
 

@@ -47,7 +47,12 @@ BINDINGS = (
     Binding("GET", "jobs/{task_id}/events", reads.list_job_events),
     Binding("POST", "jobs/{task_id}/control", control.control_job, etag=OF_JOB),
     Binding("POST", "routes", executions.decide_route),
-    Binding("POST", "reservations/{reservation_id}/resolve", executions.resolve_reservation),
+    Binding(
+        "POST",
+        "reservations/{reservation_id}/resolve",
+        executions.resolve_reservation,
+        statuses={"kept": 202},
+    ),
     Binding("POST", "executions/permits", executions.issue_permit, statuses={"issued": 201}),
     Binding("POST", "executions", executions.start_execution, statuses={"started": 201}),
     Binding("GET", "executions/{external_request_id}", executions.get_execution),

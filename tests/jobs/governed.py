@@ -66,7 +66,7 @@ class Governed:
         )
 
     def rebind(self) -> None:
-        """Bind the session to the present epoch, as its own process does: a new generation."""
+        """Bind the session to the present epoch, as its own process does: a new id."""
         row = Session.objects.get(session_id=self.entry.session_id)
         boot = sessions.Boot(
             cell_id=row.cell_id,
@@ -82,7 +82,11 @@ class Governed:
             operation_id=str(uuid4()),
             boot=boot,
         )
-        self.entry = replace(self.entry, epoch=UUID(str(answer["dispatcher_epoch"])))
+        self.entry = replace(
+            self.entry,
+            session_id=UUID(str(answer["session_id"])),
+            epoch=UUID(str(answer["dispatcher_epoch"])),
+        )
 
     def claim(self, job: Job) -> transitions.ClaimOutcome:
         claimed = transitions.claim(entry=self.entry, task_id=job.task_id, owner="")

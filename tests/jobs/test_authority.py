@@ -245,13 +245,16 @@ def test_a_session_that_was_bound_to_a_new_epoch_gets_a_new_permit(
     answer = sessions.activate(
         principal=hermes, agent="hermes", operation_id="bound-anew", boot=boot
     )
-    epoch = UUID(str(answer["dispatcher_epoch"]))
-    governed.entry = Entry(hermes, session_id=session.session_id, epoch=epoch)
+    governed.entry = Entry(
+        hermes,
+        session_id=UUID(str(answer["session_id"])),
+        epoch=UUID(str(answer["dispatcher_epoch"])),
+    )
 
     new = governed.permit(job, reservation)
 
     assert Permit.objects.get(permit_id=old.permit_id).state == "revoked"
-    with pytest.raises(errors.SessionSuperseded):
+    with pytest.raises(errors.PermitRevoked):
         governed.start(job, old.permit_id)
     assert governed.start(job, new.permit_id).execution.state == "unknown"
 
@@ -299,7 +302,9 @@ def test_a_result_waits_for_the_later_calls_of_its_attempt(
     assert not Reservation.objects.filter(state__in=Reservation.OPEN).exists()
 
 
-def test_an_ended_attempt_resolves_no_money(governed: Governed, make_job: MakeJob) -> None:
+def test_an_ended_attempt_ends_no_call_as_if_it_had_cost_nothing(
+    governed: Governed, make_job: MakeJob
+) -> None:
     job = make_job()
     governed.begin(job)
     binding = governed.binding(job)
@@ -309,15 +314,15 @@ def test_an_ended_attempt_resolves_no_money(governed: Governed, make_job: MakeJo
     job.refresh_from_db()
     assert job.state == "in_doubt"
 
-    with pytest.raises(errors.InvalidTransition):
-        executions.resolve_reservation(
-            entry=governed.entry,
-            binding=binding,
-            reservation_id=Reservation.objects.get().reservation_id,
-            end="failed",
-            cost_basis="none",
-        )
+    told = executions.resolve_reservation(
+        entry=governed.entry,
+        binding=binding,
+        reservation_id=Reservation.objects.get().reservation_id,
+        end="failed",
+        cost_basis="none",
+    )
 
+    assert (told.as_evidence, told.resolution) == (True, None)
     assert Reservation.objects.get().state == "in_doubt"
 
 

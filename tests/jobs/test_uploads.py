@@ -438,3 +438,29 @@ def test_a_grant_that_an_earlier_release_kept_whole_is_judged_anew(
     )
     attempt_over()
     assert again()["url"] is None
+
+
+def test_what_was_granted_to_another_attempt_is_not_completed_by_this_one(
+    authority: dict[str, Any], acting: Callable[..., Any], client: Client
+) -> None:
+    """The object is the one that was announced; the grant was another attempt's all the same."""
+    _, grant = acting("uploads", authority | announced())
+    put(client, grant, BYTES)
+    failure = {"error_message": "no", "error_code": "E", "retryable": True}
+    held = {name: authority[name] for name in ("attempt", "fencing_token")}
+    acting(f"jobs/{authority['task_id']}/fail", held | failure)
+    Job.objects.update(available_at=clock.now() - timedelta(seconds=1))
+    _, told = acting(f"jobs/{authority['task_id']}/claim", {})
+    second = {
+        "task_id": authority["task_id"],
+        "attempt": told["job"]["attempt"],
+        "fencing_token": told["fencing_token"],
+    }
+    events = AuditEvent.objects.count()
+
+    for sent in (second, second | {"attempt": authority["attempt"]}):
+        status, _ = acting(f"uploads/{grant['upload_id']}/complete", done(sent))
+        assert status in (404, 409)
+
+    assert Upload.objects.get().state == "granted"
+    assert AuditEvent.objects.count() == events

@@ -185,7 +185,9 @@ def test_a_newer_poll_in_another_process_ends_the_older_one_as_well(no_polling, 
     until(lambda: waiting() == 1)
     agent_id = Agent.objects.get(name="hermes").pk
 
-    wakeups._here().hear(f"poll {agent_id} {uuid7().hex} w1")
+    [ticket] = wakeups._here().tickets[agent_id]
+
+    wakeups._here().hear(f"poll {agent_id} {uuid7().hex} {ticket.worker}")
 
     assert answer.result(timeout=SECONDS)["results"] == []
 
@@ -196,9 +198,10 @@ def test_an_older_poll_that_is_heard_late_ends_nothing(no_polling, long_poll):
     until(lambda: waiting() == 1)
     agent_id = Agent.objects.get(name="hermes").pk
 
-    wakeups._here().hear(f"poll {agent_id} {before} w1")
-
     [ticket] = wakeups._here().tickets[agent_id]
+
+    wakeups._here().hear(f"poll {agent_id} {before} {ticket.worker}")
+
     assert not ticket.ended and not answer.done()
 
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import importlib
 from typing import Any
+from uuid import uuid4
 
 import pytest
+from django.apps import apps
 from django.db import connection, transaction
 
+from agents.models import CellApproval, Credential, Session
+from agents.principals import identify
+from agents.transitions import credentials, sessions
+from agents.transitions.sessions import Boot
 from jobs import transitions
 from jobs.models import Job
 from tests.work import ANNA
@@ -29,3 +35,32 @@ def test_a_job_that_ended_paused_is_paused_no_more(make_job: Any) -> None:
     over.refresh_from_db()
     assert (over.state, over.paused, over.revision) == ("stopped", False, before + 1)
     assert Job.objects.get(pk=waiting.pk).paused
+
+
+@pytest.mark.django_db
+def test_lineages_of_before_are_read_from_the_audit_of_rotations(issue: Any, hermes: Any) -> None:
+    agent_zero = identify(token=issue(agent="agent_zero"))
+    first = identify(token=issue(agent="hermes"))
+    second = credentials.rotate(prefix=first.credential_prefix, **ANNA).credential
+    third = credentials.rotate(prefix=second.prefix, **ANNA).credential
+    boot = Boot(cell_id="cell", boot_id="boot", protocol_version="1.0")
+    sessions.activate(principal=first, agent="hermes", operation_id="op", boot=boot)
+    sessions.approve_cell(agent="hermes", cell_id="cell", **ANNA)
+    migration = importlib.import_module("agents.migrations.0016_lineages")
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        for row in Credential.objects.all():
+            Credential.objects.filter(pk=row.pk).update(lineage=uuid4())
+        Session.objects.update(lineage=None)
+        CellApproval.objects.update(lineage=None)
+        migration.fill(apps, None)
+        cursor.execute("SET session_replication_role = origin")
+
+    lineages = dict(Credential.objects.values_list("prefix", "lineage"))
+    of_first = lineages[first.credential_prefix]
+    assert lineages[second.prefix] == lineages[third.prefix] == of_first
+    assert lineages[hermes.credential_prefix] != of_first
+    assert lineages[agent_zero.credential_prefix] != of_first
+    assert Session.objects.get().lineage == of_first
+    assert CellApproval.objects.get().lineage == of_first

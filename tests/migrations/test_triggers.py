@@ -28,6 +28,7 @@ APPEND_ONLY = {
     "governance_resolution",
     "agents_activation",
     "agents_admissionchange",
+    "agents_formersession",
     "jobs_task",
     "jobs_approval",
     "jobs_review",

@@ -90,11 +90,74 @@ MUTANTS = (
     Mutant(
         "order of gate and stored answer",
         ENTRY,
-        "    if (fault := admission_fault(row)) is not None:\n        raise fault\n"
+        "    if not fenced and (fault := admission_fault(row)) is not None:\n        raise fault\n"
         '    if key is not None:\n        key.judge(taken, found, session_pk=row["session_pk"])\n',
         '    if key is not None:\n        key.judge(taken, found, session_pk=row["session_pk"])\n'
-        "    if (fault := admission_fault(row)) is not None:\n        raise fault\n",
+        "    if not fenced and (fault := admission_fault(row)) is not None:\n        raise fault\n",
         ("tests/agents/test_check_order.py",),
+    ),
+    Mutant(
+        "lineage and certificate of a session",
+        ENTRY,
+        """    WHEN s.kind = 'activated' AND {stranger("s")} THEN 'another'\n""",
+        "",
+        ("tests/agents/test_lineages.py",),
+    ),
+    Mutant(
+        "former id of a session",
+        ENTRY,
+        "    WHEN s.session_id <> %(session)s::uuid THEN 'stale epoch'\n",
+        "",
+        ("tests/agents/test_lineages.py",),
+    ),
+    Mutant(
+        "certificate that an agent demands, at the gate",
+        ENTRY,
+        "    WHEN a.require_certificates AND NOT %(bound)s THEN 'no certificate'\n",
+        "",
+        ("tests/agents/test_lineages.py",),
+    ),
+    Mutant(
+        "lineage of a name",
+        PRECONDITIONS,
+        "    if activated or lineage not in (None, caller.lineage):\n",
+        "    if activated:\n",
+        ("tests/agents/test_lineages.py",),
+    ),
+    Mutant(
+        "lineage of a name in a heartbeat",
+        LEASES,
+        "AND (s.lineage IS NULL OR s.lineage = %(lineage)s::uuid) END",
+        "END",
+        ("tests/agents/test_lineages.py",),
+    ),
+    Mutant(
+        "cell of another lineage",
+        SESSIONS,
+        "        _need_own(holder, principal)\n",
+        "        pass\n",
+        ("tests/agents/test_lineages.py", "tests/races/test_rebind.py"),
+    ),
+    Mutant(
+        "sessions of a revoked lineage",
+        "agents/transitions/credentials.py",
+        "        end_lineage(head, lineage=lineage, actor=actor, at=now)\n",
+        "        pass\n",
+        ("tests/agents/test_lineages.py",),
+    ),
+    Mutant(
+        "gates of a rotated epoch",
+        "agents/transitions/epochs.py",
+        "    barrier.hold()\n",
+        "    pass\n",
+        ("tests/races/test_rebind.py",),
+    ),
+    Mutant(
+        "permits of an epoch that is over",
+        SESSIONS,
+        "workload.ask().revoke_permits(session_pk=session.pk, at=now)",
+        "0",
+        ("tests/jobs/test_fenced_holders.py", "tests/jobs/test_executions.py"),
     ),
     # --- the lease
     Mutant(
@@ -243,8 +306,8 @@ MUTANTS = (
     Mutant(
         "second permit after the start",
         PERMITS,
-        "    if found.state == Permit.State.SPENT:\n        raise PermitSpent()\n    bound = ",
-        "    bound = ",
+        "    if found.state == Permit.State.SPENT:\n        raise PermitSpent()\n    lapsed = ",
+        "    lapsed = ",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
@@ -264,8 +327,8 @@ MUTANTS = (
     Mutant(
         "permit's session",
         STARTS,
-        "if permit.session_id != caller.session_pk or permit.session_generation",
-        "if False and permit.session_generation",
+        "if permit.session_id != work.worker.session_pk:",
+        "if False:",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
@@ -303,6 +366,20 @@ MUTANTS = (
         "    need_held_reservation(locked, binding, found.reservation_id)\n",
         "",
         ("tests/jobs/test_authority.py",),
+    ),
+    Mutant(
+        "lineage of a late result",
+        RESULTS,
+        "    need_lineage(work, locked, attempt)\n",
+        "",
+        ("tests/jobs/test_fenced_holders.py",),
+    ),
+    Mutant(
+        "fenced result is evidence",
+        RESULTS,
+        "    if work.worker.fenced or not current",
+        "    if not current",
+        ("tests/jobs/test_fenced_holders.py",),
     ),
     Mutant(
         "live without a word",
@@ -364,8 +441,8 @@ MUTANTS = (
     Mutant(
         "result of an ended attempt",
         RESULTS,
-        "    if not current or locked.job.state != State.ACTIVE:\n",
-        "    if locked.job.state != State.ACTIVE:\n",
+        "    if work.worker.fenced or not current or locked.job.state != State.ACTIVE:\n",
+        "    if work.worker.fenced or locked.job.state != State.ACTIVE:\n",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(
@@ -485,6 +562,13 @@ MUTANTS = (
         "digest of an artifact",
         "jobs/transitions/uploads.py",
         "    if stored != wanted:\n",
+        "    if False:\n",
+        ("tests/jobs/test_uploads.py",),
+    ),
+    Mutant(
+        "artifact of another attempt",
+        "jobs/transitions/uploads.py",
+        "    if upload.fencing_token != fencing_token:\n",
         "    if False:\n",
         ("tests/jobs/test_uploads.py",),
     ),

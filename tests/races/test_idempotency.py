@@ -330,3 +330,21 @@ def test_a_rival_answer_is_given_where_a_refusal_would_have_been_kept(
     # Told of by who did not hold the agent's gate for it: the fact, and neither token nor lease.
     assert (answer.json()["outcome"], answer.json()["lease"]) == ("claimed", None)
     assert first[0].json()["fencing_token"] == 1
+
+
+def test_two_principals_use_one_key_and_get_each_its_own_answer(
+    hermes_token: str, openclaw_token: str, make_job: Callable[..., Job]
+) -> None:
+    """Of both the request is the same, byte for byte."""
+    make_job(), make_job(task_type="rewrite")
+    key, body = str(uuid7()), {"worker_id": "w", "limit": 1}
+
+    answers = [
+        Api(token).post("/v1/claims", body, Idempotency_Key=key).json()["results"]
+        for token in (hermes_token, openclaw_token)
+    ]
+
+    assert [result["job"]["owner"] for [result] in answers] == ["hermes", "openclaw"]
+    assert IdempotencyRecord.objects.filter(key=key).count() == 2
+    again = Api(openclaw_token).post("/v1/claims", body, Idempotency_Key=key)
+    assert again.json()["results"][0]["job"]["owner"] == "openclaw"

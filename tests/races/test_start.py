@@ -208,7 +208,7 @@ def test_a_result_that_meets_the_sweep_is_evidence(
     assert told.as_evidence
     job.refresh_from_db()
     assert job.state == "in_doubt"
-    assert not Resolution.objects.exists()
+    assert Resolution.objects.get().ended_as == "settled"
 
 
 def test_a_sweep_that_meets_a_result_finds_nothing_unknown(

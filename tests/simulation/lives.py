@@ -240,10 +240,10 @@ class Worker:
         self.history.claims[key] = {(item["job"]["task_id"], item["attempt"]) for item in results}
         # One whose answer was lost may be told of when its lease is gone.
         jobs = [item["job"] for item in results if item["lease"] is not None]
-        claimed_by = self.session.get("Fencepost-Session")
+        claimed_by = self.boots
         for job in jobs:
             # A newer boot takes up nothing of the one before.
-            if self.session.get("Fencepost-Session") == claimed_by:
+            if self.boots == claimed_by:
                 self._work(job)
 
     def _work(self, job: dict[str, Any]) -> None:

@@ -783,3 +783,159 @@ def test_a_superseded_session_says_no_more(governing, start_governed):
     finish((worker, thread))
 
     assert len(governing.calls(path)) == 1
+
+
+# A new epoch -------------------------------------------------------------------------------------
+
+NEWER = EPOCH.replace("eeee", "ffff")
+STALE = problem(409, "ABORTED", "DISPATCHER_EPOCH_STALE", "refresh")
+
+
+@pytest.fixture
+def two_epochs(governing):
+    """The first activation is of one epoch, each later one of the next, under another id."""
+    sessions = iter([(SESSION, EPOCH), *[(f"{SESSION[:-1]}{n}", NEWER) for n in range(2, 9)]])
+
+    def activated(seen):
+        session, epoch = next(sessions)
+        return 200, {"session_id": session, "dispatcher_epoch": epoch, "state": "current"}
+
+    governing.routes["/activate$"] = activated
+    return governing
+
+
+def newer(seen):
+    return seen.headers["fencepost-epoch"] == NEWER
+
+
+def test_a_permit_that_was_revoked_with_its_epoch_is_asked_for_again(
+    governing, start_governed, other_side
+):
+    permits = iter([PERMIT, PERMIT.replace("cccc", "dddd")])
+    governing.routes["/executions/permits$"] = lambda seen: (
+        201,
+        {"permit_id": next(permits), "state": "issued", "deadline_seconds": 60},
+    )
+    issued = governing.routes["/v1/executions$"]
+    revoked = problem(409, "FAILED_PRECONDITION", "PERMIT_REVOKED", "refresh")
+    governing.routes["/v1/executions$"] = lambda seen: (
+        revoked if seen.body["permit_id"] == PERMIT else issued(seen)
+    )
+    governing.add_job("task-1")
+    finish(start_governed())
+
+    first, second = governing.calls("/v1/executions$")
+    assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
+    assert len(other_side.requests) == 1
+    assert governing.outcome_of("task-1")[0] == "complete"
+
+
+def test_permits_that_are_always_revoked_are_not_asked_for_for_ever(
+    governing, start_governed, other_side
+):
+    revoked = problem(409, "FAILED_PRECONDITION", "PERMIT_REVOKED", "refresh")
+    governing.routes["/v1/executions$"] = lambda seen: revoked
+    governing.add_job("task-1")
+    finish(start_governed())
+
+    assert len(governing.calls("/v1/executions$")) == 3
+    assert not other_side.requests
+    assert governing.outcome_of("task-1")[0] == "fail"
+
+
+def test_what_is_kept_under_an_old_epoch_is_said_again_under_the_new(
+    two_epochs, start_governed, other_side
+):
+    kept = (202, {"outcome": "recorded", "result_code": "ACCEPTED"})
+    recorded = (200, {"outcome": "recorded", "result_code": "APPLIED"})
+    two_epochs.routes["/result$"] = lambda seen: recorded if newer(seen) else kept
+    alive = (200, {"heartbeat_interval_seconds": 60})
+    told = threading.Event()
+
+    def presence(seen):
+        if newer(seen) or not told.is_set():
+            return alive
+        return STALE
+
+    two_epochs.routes["/v1/agents/hermes/heartbeat$"] = presence
+    answer = other_side.answer
+
+    def act(handler, document):
+        told.set()
+        answer(handler, document)
+
+    other_side.answer = act
+    two_epochs.add_job("task-1")
+    finish(start_governed())
+
+    first, second = two_epochs.calls("/result$")
+    assert first.body == second.body
+    assert first.headers["idempotency-key"] != second.headers["idempotency-key"]
+    assert second.headers["fencepost-session"] != SESSION
+    assert two_epochs.outcome_of("task-1")[0] == "complete"
+
+
+def test_a_result_that_is_kept_for_good_is_told_once_more_and_no_oftener(governing, start_governed):
+    kept = (202, {"outcome": "recorded", "result_code": "ACCEPTED"})
+    governing.routes["/result$"] = lambda seen: kept
+    governing.add_job("task-1")
+    finish(start_governed())
+
+    assert len(governing.calls("/result$")) == 2
+    assert governing.outcome_of("task-1")[0] == "complete"
+
+
+def test_while_it_activates_again_the_worker_calls_as_who_it_was(two_epochs, start_governed):
+    """A beat without a session would be another holder's, and would end the lease here."""
+    activating, go = threading.Event(), threading.Event()
+    activated = two_epochs.routes["/activate$"]
+
+    def slowly(seen):
+        if "previous_session_id" in seen.body:
+            activating.set()
+            assert go.wait(PATIENCE_SECONDS)
+        return activated(seen)
+
+    two_epochs.routes["/activate$"] = slowly
+    two_epochs.routes["/v1/claims$"] = lambda seen: (200, {"results": []}) if newer(seen) else STALE
+    running = start_governed()
+    assert activating.wait(PATIENCE_SECONDS)
+    session = running[0]._plane.session
+    headers = session.headers()
+    go.set()
+    finish(running)
+
+    assert headers["Fencepost-Session"] == SESSION
+    assert session.headers()["Fencepost-Session"] != SESSION
+
+
+def test_an_activation_of_an_epoch_that_is_over_is_made_anew_by_the_same_boot(
+    governing, start_governed
+):
+    finish(start_governed())
+    governing.fail_next("/activate$", status=409, body=STALE[1])
+    finish(start_governed())
+
+    first, second, third = governing.calls("/activate$")
+    assert first.body == second.body
+    assert third.body["boot_id"] == second.body["boot_id"]
+    assert "previous_session_id" not in third.body
+
+
+@pytest.mark.parametrize("reason", ["SESSION_SUPERSEDED", "LEASE_HELD_BY_ANOTHER"])
+def test_an_attempt_that_is_anothers_for_now_is_kept_for_the_next_start(
+    governing, start_governed, tmp_path, reason
+):
+    refused = problem(401, "UNAUTHENTICATED", reason, "reauthenticate")
+    issued = governing.routes["/v1/executions$"]
+    governing.routes["/v1/executions$"] = lambda seen: refused
+    governing.add_job("task-1")
+    finish(start_governed(max_jobs=1))
+    assert [claim.task_id for claim in Journal(tmp_path / "data" / "journal").open_claims()] == [
+        "task-1"
+    ]
+
+    governing.routes["/v1/executions$"] = issued
+    finish(start_governed(until_empty=True))
+    assert not list(Journal(tmp_path / "data" / "journal").open_claims())
+    assert governing.outcome_of("task-1")[0] == "fail"

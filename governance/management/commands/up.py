@@ -16,7 +16,7 @@ from django.db import DatabaseError, NotSupportedError, connection
 from django.urls import NoReverseMatch, reverse
 from rich.console import Console
 
-from agents.transitions import credentials, operators, principals
+from agents.transitions import credentials, operators, principals, sessions
 from governance.core import audit
 from governance.local import keys
 from governance.local.processes import KeepsFailing
@@ -36,6 +36,8 @@ AGENTS = ("hermes", "openclaw", "agent_zero")
 #: The example that calls a model: whose it is, its type, and what is left to the other worker.
 GOVERNED_AGENT, GOVERNED_TYPE = "hermes", "content_prep"
 STANDIN = ("local", "standin-1")
+#: Of the workers that this command starts: one for a command, one for a model.
+LOCAL_CELLS = ("local", "local-openai")
 COMMAND_TYPES = "artifact_production,skill_extraction,healthcheck"
 #: How long the examples may take to be done or to wait for a person.
 ARRIVAL_SECONDS_MAX = 180.0
@@ -147,7 +149,15 @@ class Run:
         """Start the worker of an agent that runs its example program."""
         program = self.service.source / "examples" / "programs" / f"{agent}.py"
         # A session of its own, so that what the program makes goes up to the store of artifacts.
-        options = ["--cell-id", "local", "--runtime", "command", "--", sys.executable, str(program)]
+        options = [
+            "--cell-id",
+            LOCAL_CELLS[0],
+            "--runtime",
+            "command",
+            "--",
+            sys.executable,
+            str(program),
+        ]
         if agent == GOVERNED_AGENT:
             options = ["--task-types", COMMAND_TYPES, *options]
         token_file = self.token_file(agent=agent)
@@ -164,7 +174,7 @@ class Run:
             token_file=self.token_file(agent=GOVERNED_AGENT),
             options=[
                 *("--runtime", "openai"),
-                *("--cell-id", "local-openai"),
+                *("--cell-id", LOCAL_CELLS[1]),
                 *("--task-types", GOVERNED_TYPE),
                 *("--endpoint", f"http://{HOST}:{port}/v1/chat/completions"),
             ],
@@ -180,6 +190,11 @@ class Run:
                 agent=agent, submitter=submitter, actor=audit.shell_actor(), reason=REASON
             )
             keys.keep_once(path, issued.token)
+            # A fresh credential is another holder; what the lost one held here is given up.
+            for cell_id in LOCAL_CELLS if agent else ():
+                sessions.free_cell(
+                    agent=agent, cell_id=cell_id, actor=audit.shell_actor(), reason=REASON
+                )
         return path
 
     def accepted(self, token: str) -> bool:

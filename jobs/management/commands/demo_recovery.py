@@ -28,6 +28,7 @@ from jobs.models import Job, JobType
 
 AGENT, TASK, MODEL = "hermes", "demo-recovery", ("local", "stand-in")
 NAMED_DATABASES = {"DATABASE_URL", "DATABASE_OWNER_URL", "FENCEPOST_DSN", "FENCEPOST_OWNER_DSN"}
+CELL = "demo"
 ACT: dict[str, Any] = {"actor": "command:demo", "reason": "the recovery story"}
 ATTEMPTS = 6
 #: Set in the process that has a fresh database of its own.
@@ -134,6 +135,8 @@ class Command(BaseCommand):
         catalogue.set_budget(scope="agent", key=AGENT, window="day", cap=Decimal(5), **ACT)
         principals.register_submitter(name="demo", **ACT)
         submitter = identify(token=credentials.create(submitter="demo", **ACT).token)
+        # The demonstration of before had the cell, under a credential that is gone.
+        sessions.free_cell(agent=AGENT, cell_id=CELL, **ACT)
         return _Worker(identify(token=credentials.create(agent=AGENT, **ACT).token)), submitter
 
     def _say(self, number: int, text: str) -> None:
@@ -196,7 +199,7 @@ class _Worker:
             agent=principal.name,
             operation_id=str(uuid4()),
             boot=sessions.Boot(
-                cell_id="demo", boot_id=str(uuid4()), protocol_version="1.0", runtime="command"
+                cell_id=CELL, boot_id=str(uuid4()), protocol_version="1.0", runtime="command"
             ),
         )
         self.entry = Entry(principal, session_id=UUID(str(answer["session_id"])))

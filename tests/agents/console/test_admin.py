@@ -123,6 +123,27 @@ def test_a_pending_cell_is_approved(as_: Any) -> None:
     assert "cell cell-7" not in client.get("/admin/inbox/").content.decode()
 
 
+def test_a_cell_is_released_by_a_governor_only(as_: Any) -> None:
+    agent = Agent.objects.get(name="hermes")
+    session = Session.objects.create(
+        session_id="01a22860-5a8d-71d0-a848-8d11d33ca3eb", agent=agent, kind="activated",
+        state="current", cell_id="cell-7", boot_id="b1", dispatcher_epoch=agent_epoch(),
+        lineage="01a22860-5a8d-71d0-a848-8d11d33ca3ec", certificate_sha256="ab" * 32,
+        created_at=clock.now(),
+    )  # fmt: skip
+    page = reverse("admin:agents_session_change", args=(session.pk,))
+    assert "Release the cell" not in as_("operator").get(page).content.decode()
+    client = as_("governor")
+    shown = client.get(page).content.decode()
+    for text in ("Release the cell", str(session.lineage), "ab" * 32):
+        assert text in shown
+
+    confirm(client, "session", "release_cell", session.session_id)
+
+    session.refresh_from_db()
+    assert session.state == "superseded"
+
+
 def agent_epoch() -> Any:
     return Fleet.objects.get().dispatcher_epoch
 

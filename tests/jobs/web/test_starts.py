@@ -125,6 +125,7 @@ def reported(begun: Begun) -> None:
 def bound_anew(begun: Begun) -> None:
     epochs.rotate(**TEST)
     begun.governed.rebind()
+    begun.api.headers["Fencepost-Session"] = str(begun.governed.entry.session_id)
     begun.api.headers["Fencepost-Epoch"] = str(begun.governed.entry.epoch)
 
 

@@ -9,19 +9,22 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from time import time
 from typing import Any
 
 import httpx2
+from uuid_utils.compat import uuid7
 
 from fencepost_worker.timing import retry_delay_s, steady_now
 
 log = logging.getLogger("fencepost_worker")
 
 PROTOCOL_VERSION = "1"
+#: The status of what is kept as evidence, and changes nothing.
+KEPT_STATUS = 202
 CONNECT_TIMEOUT_SECONDS = 5.0
 ANSWER_TIMEOUT_SECONDS = 30.0
 #: A refusal may ask for hours (an inhibit's end); an operator may lift it long before that.
@@ -145,7 +148,8 @@ class Session:
         self.worker_id = worker_id
         self._token = token
         self._token_file = token_file
-        self._lock = threading.Lock()
+        # One thread mends; what it sends meanwhile may be refused, and mended, too.
+        self._lock = threading.RLock()
         if token_file is not None:
             self._token = token_file.read_text().strip()
 
@@ -275,6 +279,26 @@ class ControlPlane:
             delay = min(MAX_WAIT_SECONDS, after) + retry_delay_s(failures)
             if not wait(delay):
                 raise GaveUp(f"{call.method} {call.path}")
+
+    def report(self, call: Call, *, wait: Callable[[float], bool]) -> Answer:
+        """Deliver what became of an attempt, and see that it counts.
+
+        What an old epoch's session says is kept and decides nothing (202). Where this session can
+        be bound anew, it is, and says it again, as something new.
+
+        :raises Refused, GaveUp: as `deliver` does.
+        """
+        answer = self.deliver(call, wait=wait)
+        alive = self.session.presence()
+        if answer.status != KEPT_STATUS or alive is None:
+            return answer
+        try:
+            self.deliver(alive, wait=wait)
+        except Refused as error:
+            log.warning("what was said is kept as evidence: %s", error)
+            return answer
+        key = None if call.key is None else str(uuid7())
+        return self.deliver(replace(call, key=key), wait=wait)
 
 
 def _read(response: httpx2.Response, *, requested_at: float) -> Answer:

@@ -35,6 +35,8 @@ log = logging.getLogger("fencepost_worker")
 BYTES_PER_TOKEN = 3
 #: The effect begins this much before the permit's deadline, or not at all.
 DEADLINE_MARGIN_SECONDS = 1.0
+#: So many permits of one attempt are asked for, where each before was revoked unspent.
+PERMITS_MAX = 3
 
 
 @dataclass(frozen=True)
@@ -84,10 +86,9 @@ class ControlPlaneAuthority:
         try:
             route = self._route(exchange, job, binding, lease=lease)
             reservation_id = ((route or {}).get("reservation") or {}).get("reservation_id")
-            permit = self._permit(
+            started = self._start_by_permit(
                 exchange, job, binding, reservation_id=reservation_id, lease=lease
             )
-            started = self._start(exchange, binding, permit_id=permit["permit_id"], lease=lease)
         except Refused as error:
             if error.problem.rule != DEFER:
                 raise
@@ -114,6 +115,34 @@ class ControlPlaneAuthority:
             raise Refused(_decided_against(answer))
         return answer.body
 
+    def _start_by_permit(
+        self,
+        exchange: Exchange,
+        job: Job,
+        binding: dict[str, Any],
+        *,
+        reservation_id: str | None,
+        lease: Lease,
+    ) -> Answer:
+        """Start by a permit, or by another where the first was revoked unspent: a new epoch does.
+
+        :raises Refused, GaveUp: as `obtain` does.
+        """
+        for again in range(PERMITS_MAX):
+            name = f"-{again + 1}" if again else ""
+            permit = self._permit(
+                exchange, job, binding, reservation_id=reservation_id, lease=lease, name=name
+            )
+            try:
+                return self._start(
+                    exchange, binding, permit_id=permit["permit_id"], lease=lease, name=name
+                )
+            except Refused as error:
+                if error.problem.reason != "PERMIT_REVOKED" or again + 1 == PERMITS_MAX:
+                    raise
+            log.info("%s: its permit was revoked unspent", binding["task_id"])
+        raise AssertionError("the last round returns or raises")
+
     def _permit(
         self,
         exchange: Exchange,
@@ -122,6 +151,7 @@ class ControlPlaneAuthority:
         *,
         reservation_id: str | None,
         lease: Lease,
+        name: str,
     ) -> dict[str, Any]:
         body = binding | {
             "reservation_id": reservation_id,
@@ -130,7 +160,7 @@ class ControlPlaneAuthority:
         }
         path = "/v1/executions/permits"
         try:
-            return self._once(exchange, "permit", path, body, wait=lease.carry_on).body
+            return self._once(exchange, f"permit{name}", path, body, wait=lease.carry_on).body
         except Refused as error:
             revision = error.problem.current.get("revision")
             if error.problem.reason != "REVISION_MISMATCH" or type(revision) is not int:
@@ -139,10 +169,16 @@ class ControlPlaneAuthority:
         # so asking anew under the newer revision cannot act in a successor's place.
         log.info("%s moved on since the claim", binding["task_id"])
         body |= {"expected_revision": revision}
-        return self._once(exchange, "permit-again", path, body, wait=lease.carry_on).body
+        return self._once(exchange, f"permit{name}-again", path, body, wait=lease.carry_on).body
 
     def _start(
-        self, exchange: Exchange, binding: dict[str, Any], *, permit_id: str, lease: Lease
+        self,
+        exchange: Exchange,
+        binding: dict[str, Any],
+        *,
+        permit_id: str,
+        lease: Lease,
+        name: str,
     ) -> Answer:
         request = exchange.request
         body = binding | {
@@ -151,7 +187,7 @@ class ControlPlaneAuthority:
             "runtime": request.document["runtime"],
             "request_sha256": request.sha256,
         }
-        answer = self._once(exchange, "start", "/v1/executions", body, wait=lease.carry_on)
+        answer = self._once(exchange, f"start{name}", "/v1/executions", body, wait=lease.carry_on)
         issued = answer.body.get("decision") == "issued" and answer.body.get("state") == "unknown"
         if not issued:
             raise Refused(_decided_against(answer))

@@ -26,13 +26,15 @@ RETRY_CAP_SECONDS = 5.0
 LOST_REASONS = frozenset(
     {
         "STALE_FENCING_TOKEN",
-        "LEASE_HELD_BY_ANOTHER",
-        "SESSION_SUPERSEDED",
         "INVALID_TRANSITION",
         "NOT_FOUND",
         "WRONG_OWNER",
     }
 )
+
+
+#: Refusals after which it is no longer ours to do, and still ours to tell: the next start does.
+FENCED_REASONS = frozenset({"LEASE_HELD_BY_ANOTHER", "SESSION_SUPERSEDED"})
 
 
 class HeartbeatLoop:
@@ -133,9 +135,9 @@ class HeartbeatLoop:
             )
 
     def _refused(self, leases: list[Lease], problem: Problem, *, sent_with: dict[str, str]) -> None:
-        if problem.reason in LOST_REASONS:
+        if (why := _end_of(problem.reason)) is not None:
             for lease in leases:
-                lease.end(Ended.LOST)
+                lease.end(why)
             return
         try:
             # No waiting here: the next beat tries again.
@@ -150,8 +152,8 @@ class HeartbeatLoop:
         log.warning("lease of %s refused: %s", lease.task_id, reason)
         if reason == "LEASE_EXPIRED":
             lease.end(Ended.EXPIRED)
-        elif reason in LOST_REASONS:
-            lease.end(Ended.LOST)
+        elif (why := _end_of(reason)) is not None:
+            lease.end(why)
 
     def _current(self) -> list[Lease]:
         with self._changed:
@@ -203,3 +205,10 @@ def _beat_of(lease: Lease) -> dict[str, Any]:
 
 def _number(value: Any, default: float) -> float:
     return float(value) if type(value) in (int, float) else default
+
+
+def _end_of(reason: str) -> Ended | None:
+    """Return what a refusal does to a lease; None where it goes on."""
+    if reason in FENCED_REASONS:
+        return Ended.FENCED
+    return Ended.LOST if reason in LOST_REASONS else None

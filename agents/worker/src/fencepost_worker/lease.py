@@ -24,6 +24,7 @@ class Ended(enum.Enum):
 
     STOPPED = "the control plane ended the attempt"
     LOST = "the attempt belongs to another holder"
+    FENCED = "the attempt is another's for now; what is known of it is kept"
     EXPIRED = "the lease ran out"
     ABORTED = "the worker is being stopped"
 

@@ -28,7 +28,7 @@ from fencepost_worker.envelopes import (
 )
 from fencepost_worker.exchange import ExchangeConflict, Result, ResultRefused
 from fencepost_worker.executor import OutcomeUnknown, replayed
-from fencepost_worker.heartbeats import HeartbeatLoop
+from fencepost_worker.heartbeats import FENCED_REASONS, HeartbeatLoop
 from fencepost_worker.journal import Journal, Report
 from fencepost_worker.lease import Ended, Lease, LeaseEnded
 from fencepost_worker.presence import Presence
@@ -258,7 +258,7 @@ class Worker:
             else:
                 self._deliver(claim, self._journal.record_report(claim, report))
         except Postponed:
-            log.warning("the artifacts of %s wait for the next start", claim.task_id)
+            log.warning("what is known of %s waits for the next start", claim.task_id)
         finally:
             self._heartbeats.drop(lease)
 
@@ -336,12 +336,16 @@ class Worker:
     ) -> Report | None:
         if why in (Ended.STOPPED, Ended.LOST):
             return None
+        if why is Ended.FENCED:
+            raise Postponed(message)
         default = "WORKER_STOPPED" if why is Ended.ABORTED else "LEASE_EXPIRED"
         return self._failure(claim, code or default, message, retryable=True)
 
     def _refusal(self, claim: Claim, problem: Problem) -> Report | None:
-        if problem.reason in ("STALE_FENCING_TOKEN", "SESSION_SUPERSEDED"):
+        if problem.reason == "STALE_FENCING_TOKEN":
             return None
+        if problem.reason in FENCED_REASONS:
+            raise Postponed(problem.reason)
         stop = problem.rule in ("stop", "never", "read")
         return self._failure(
             claim, problem.reason or "REFUSED", problem.detail or "refused", retryable=not stop
@@ -361,7 +365,7 @@ class Worker:
 
     def _send(self, claim: Claim, call: Call) -> None:
         try:
-            answer = self._plane.deliver(call, wait=lambda s: not self._aborting.wait(s))
+            answer = self._plane.report(call, wait=lambda s: not self._aborting.wait(s))
             outcome = answer.body.get("outcome") or answer.body.get("result_code")
             verb = call.path.rpartition("/")[2]
             code = (call.body or {}).get("error_code") or ""

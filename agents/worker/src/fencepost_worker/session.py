@@ -14,6 +14,7 @@ from uuid_utils.compat import uuid7
 from fencepost_worker import durable
 from fencepost_worker.client import (
     PROTOCOL_VERSION,
+    Answer,
     Call,
     ControlPlane,
     GaveUp,
@@ -47,6 +48,7 @@ class ActivatedSession(Session):
         self._runtime = runtime
         self._path = path
         self._session_headers: dict[str, str] = {}
+        self._activating = False
 
     def headers(self) -> dict[str, str]:
         """Return the headers that say who calls, and in which session."""
@@ -58,10 +60,14 @@ class ActivatedSession(Session):
         try:
             self._activate(plane, call, wait=wait)
         except Refused as error:
-            if error.problem.reason != "SESSION_SUPERSEDED":
+            boot_id = str(uuid7())
+            if error.problem.reason == "DISPATCHER_EPOCH_STALE":
+                # Our session has been bound to a newer epoch since; we ask for it as it is now.
+                boot_id = str((call.body or {})["boot_id"])
+            elif error.problem.reason != "SESSION_SUPERSEDED":
                 raise
             # Somebody else had the cell meanwhile; we take it as a new boot, with nothing of old.
-            self._activate(plane, self._new(boot_id=str(uuid7()), previous=None), wait=wait)
+            self._activate(plane, self._new(boot_id=boot_id, previous=None), wait=wait)
 
     def presence(self) -> Call | None:
         """Return the call that says that this session lives."""
@@ -79,30 +85,40 @@ class ActivatedSession(Session):
         if problem.reason != "DISPATCHER_EPOCH_STALE":
             return super().mend(plane, problem, sent_with=sent_with, wait=wait)
         with self._lock:
-            if self._session_headers.get("Fencepost-Epoch") != sent_with.get("Fencepost-Epoch"):
-                return True
-            kept = self._kept()
-            if kept is None or kept.body is None:
+            if self._activating:
                 return False
-            previous = sent_with["Fencepost-Session"]
+            if _session_in(self._session_headers) != _session_in(sent_with):
+                return True
+            kept, previous = self._kept(), sent_with.get("Fencepost-Session")
+            if kept is None or kept.body is None or previous is None:
+                return False
             call = self._new(boot_id=kept.body["boot_id"], previous=previous)
             self._activate(plane, call, wait=wait)
             return True
 
     def _activate(self, plane: ControlPlane, call: Call, *, wait: Callable[[float], bool]) -> None:
         durable.replace(self._path, durable.encode(call.as_document()))
-        # The old epoch's headers would be refused, and activation needs none.
-        self._session_headers = {}
-        while True:
-            answer = plane.deliver(call, wait=wait)
-            if answer.body.get("state") != "pending":
-                break
-            if not wait(PENDING_SECONDS):
-                raise GaveUp("the cell is not approved yet")
+        # Other threads go on under the session of before: what they send is refused, and sent
+        # again under the new one. Without a session it would be another holder's word.
+        with self._lock:
+            self._activating = True
+            try:
+                answer = self._current(plane, call, wait=wait)
+            finally:
+                self._activating = False
         self._session_headers = {
             "Fencepost-Session": str(answer.body["session_id"]),
             "Fencepost-Epoch": str(answer.body["dispatcher_epoch"]),
         }
+
+    def _current(self, plane: ControlPlane, call: Call, *, wait: Callable[[float], bool]) -> Answer:
+        """Return the answer of the activation once its session may act."""
+        while True:
+            answer = plane.deliver(call, wait=wait)
+            if answer.body.get("state") != "pending":
+                return answer
+            if not wait(PENDING_SECONDS):
+                raise GaveUp("the cell is not approved yet")
 
     def _kept(self) -> Call | None:
         """Return the activation of before, unless it was one of another cell or runtime."""
@@ -126,3 +142,7 @@ class ActivatedSession(Session):
         if previous is not None:
             body["previous_session_id"] = previous
         return Call("POST", f"/v1/agents/{self._agent}/activate", body, key=str(uuid7()))
+
+
+def _session_in(headers: dict[str, str]) -> tuple[str | None, str | None]:
+    return headers.get("Fencepost-Session"), headers.get("Fencepost-Epoch")

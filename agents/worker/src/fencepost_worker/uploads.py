@@ -52,7 +52,7 @@ class Undelivered(Exception):
 
 
 class Postponed(Exception):
-    """The worker is being stopped; its next start takes the attempt's artifacts up again."""
+    """It cannot be told now; the next start of the worker takes the attempt up again."""
 
 
 class Sent(enum.Enum):
