@@ -127,12 +127,13 @@ class _Reader:
         self, section: Section, entries: Any
     ) -> Iterator[tuple[str, int, Key, dict[str, Any]]]:
         """Yield the place, the line, the key and the members of each entry."""
-        kind = Mapping if section.by_name else list
+        kind = dict if section.by_name else list
         if not isinstance(entries, kind):
             words = f"[{section.name}.NAME]" if section.by_name else f"[[{section.name}]]"
             self.fault(self.lines.section(section.name), section.name, f"It is made of {words}.")
             return
-        numbered = entries.items() if section.by_name else enumerate(entries)
+        numbered: Iterable[tuple[Any, Any]]
+        numbered = entries.items() if isinstance(entries, dict) else enumerate(entries)
         for number, members in numbered:
             place = f"{section.name}.{number}" if section.by_name else f"{section.name}[{number}]"
             line = self.lines.entry(section, number)
@@ -141,7 +142,7 @@ class _Reader:
                 continue
             members = dict(members)
             if section.by_name:
-                yield place, line, (number,), members
+                yield place, line, (str(number),), members
                 continue
             key = tuple(
                 self.naming(name, members.pop(name, ""), place, line) for name in section.names
@@ -158,7 +159,7 @@ class _Reader:
         self, section: Section, place: str, line: int, given: dict[str, Any]
     ) -> dict[str, Any]:
         """Return the values of an entry's members."""
-        values = {}
+        values: dict[str, Any] = {}
         for name, value in given.items():
             member = section.member(name)
             at = self.lines.member(line, name)

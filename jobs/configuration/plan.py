@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.utils import OperationalError
+from django.db.utils import DatabaseError
 
 from agents import barrier
 from governance.core import sql
@@ -19,7 +19,8 @@ from jobs.configuration.files import Wanted
 from jobs.configuration.members import number
 from jobs.configuration.sections import SECTIONS, Key, Rows, Section, Values
 
-SERIALIZATION_FAILURE = "40001"
+#: Another changed the same, made the same, or the two waited for each other.
+RACES = {"40001", "23505", "40P01"}
 
 #: What is set, by section and entry.
 State = dict[str, Rows]
@@ -141,8 +142,8 @@ def apply(
             after = digest_of(read_state())
             transaction.set_rollback(dry_run)
             return Applied(changes, before, after)
-    except OperationalError as error:
-        if sql.sqlstate(error) != SERIALIZATION_FAILURE:
+    except DatabaseError as error:
+        if sql.sqlstate(error) not in RACES:
             raise
         raise Refused("Somebody changed the same meanwhile; look again.") from error
 

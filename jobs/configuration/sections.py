@@ -73,14 +73,14 @@ def _columns(row: Any, members: tuple[Member, ...]) -> Values:
     return {member.name: getattr(row, member.name) for member in members}
 
 
-def _make_agent(key: Key, values: Values, **why: str) -> None:
+def _make_agent(key: Key, values: Values, **why: Any) -> None:
     risk = values.get("max_risk_tier", RiskTier.MEDIUM)
     row = principals.register_agent(name=key[0], max_risk_tier=risk, **why)
     if rest := {name: value for name, value in values.items() if getattr(row, name) != value}:
         _change_agent(key, rest, rest, **why)
 
 
-def _change_agent(key: Key, changed: Values, values: Values, **why: str) -> None:
+def _change_agent(key: Key, changed: Values, values: Values, **why: Any) -> None:
     settings = principals.Settings(**changed)
     principals.configure_agent(name=key[0], settings=settings, **why)
 
@@ -110,11 +110,11 @@ def _type_rows() -> Rows:
     }
 
 
-def _make_type(key: Key, values: Values, **why: str) -> None:
+def _make_type(key: Key, values: Values, **why: Any) -> None:
     transitions.register_job_type(name=key[0], settings=TypeSettings(**values), **why)
 
 
-def _change_type(key: Key, changed: Values, values: Values, **why: str) -> None:
+def _change_type(key: Key, changed: Values, values: Values, **why: Any) -> None:
     transitions.configure_job_type(name=key[0], settings=TypeSettings(**changed), **why)
 
 
@@ -128,13 +128,13 @@ JOB_TYPES = Section(
 )
 
 
-def _make_source(key: Key, values: Values, **why: str) -> None:
+def _make_source(key: Key, values: Values, **why: Any) -> None:
     transitions.register_source(name=key[0], **why)
     if not values.get("enabled", True):
         _change_source(key, values, values, **why)
 
 
-def _change_source(key: Key, changed: Values, values: Values, **why: str) -> None:
+def _change_source(key: Key, changed: Values, values: Values, **why: Any) -> None:
     transitions.configure_source(name=key[0], enabled=changed["enabled"], **why)
 
 
@@ -154,11 +154,11 @@ def _submitter_rows() -> Rows:
     return {(row.name,): {"owner": row.owner.get_username() if row.owner else ""} for row in rows}
 
 
-def _make_submitter(key: Key, values: Values, **why: str) -> None:
+def _make_submitter(key: Key, values: Values, **why: Any) -> None:
     principals.register_submitter(name=key[0], **values, **why)
 
 
-def _change_submitter(key: Key, changed: Values, values: Values, **why: str) -> None:
+def _change_submitter(key: Key, changed: Values, values: Values, **why: Any) -> None:
     raise InvalidTransition("Who answers for a submitter is said when it is registered.")
 
 
@@ -184,11 +184,11 @@ MODEL_MEMBERS = (
 )
 
 
-def _set_model(key: Key, changed: Values, values: Values, **why: str) -> None:
+def _set_model(key: Key, changed: Values, values: Values, **why: Any) -> None:
     catalogue.set_model(provider=key[0], name=key[1], **values, **why)
 
 
-def _disable_model(key: Key, values: Values, **why: str) -> None:
+def _disable_model(key: Key, values: Values, **why: Any) -> None:
     _set_model(key, {"enabled": False}, values | {"enabled": False}, **why)
 
 
@@ -247,19 +247,19 @@ CALL_RATE = Member("call_rate", amount, number)
 
 def _overrides() -> Rows:
     rows = Price.objects.filter(source=Price.Source.OVERRIDE, ends_at=None)
-    prices = {}
+    prices: Rows = {}
     for row in rows.select_related("model"):
         rates, call_rate = catalogue.rates_of(row)
         prices[row.model.provider, row.model.name] = {"rates": rates, "call_rate": call_rate}
     return prices
 
 
-def _set_price(key: Key, changed: Values, values: Values, **why: str) -> None:
+def _set_price(key: Key, changed: Values, values: Values, **why: Any) -> None:
     stated = {"rates": [], **values}
     catalogue.set_price(provider=key[0], name=key[1], **stated, **why)
 
 
-def _end_price(key: Key, values: Values, **why: str) -> None:
+def _end_price(key: Key, values: Values, **why: Any) -> None:
     row = Price.objects.get(
         source=Price.Source.OVERRIDE, ends_at=None, model__provider=key[0], model__name=key[1]
     )
@@ -289,13 +289,13 @@ def _policy_rows() -> Rows:
     }
 
 
-def _set_policy(key: Key, changed: Values, values: Values, **why: str) -> None:
+def _set_policy(key: Key, changed: Values, values: Values, **why: Any) -> None:
     named = [name.partition("/") for name in values.get("models", [])]
     models = [(provider, name) for provider, _, name in named]
     catalogue.set_policy(models=models, **dict(zip(POLICY_NAMES, key, strict=True)), **why)
 
 
-def _retire_policy(key: Key, values: Values, **why: str) -> None:
+def _retire_policy(key: Key, values: Values, **why: Any) -> None:
     catalogue.retire_policy(**dict(zip(POLICY_NAMES, key, strict=True)), **why)
 
 
@@ -320,9 +320,9 @@ BUDGET_NAMES = ("scope", "key", "window")
 BUDGET_MEMBERS = (*(of_field(field, nullable=True) for field in CAPS), ENABLED)
 
 
-def _set_budget(key: Key, changed: Values, values: Values, **why: str) -> None:
-    stated = {"cap": None, **values}
-    catalogue.set_budget(**dict(zip(BUDGET_NAMES, key, strict=True)), **stated, **why)
+def _set_budget(key: Key, changed: Values, values: Values, **why: Any) -> None:
+    stated: Values = {"cap": None, **values, **dict(zip(BUDGET_NAMES, key, strict=True))}
+    catalogue.set_budget(**stated, **why)
 
 
 def _named_by_budget(key: Key, values: Values) -> list[tuple[str, Key]]:
