@@ -559,6 +559,22 @@ def test_a_bundle_of_nothing_does_not_hold(bundled: Path, tmp_path: Path) -> Non
     assert set(verifier.NEEDED) <= {place for place, _ in wrong}
 
 
+def test_whatever_byte_of_the_file_is_another_it_fails_or_says_the_same(
+    bundled: Path, tmp_path: Path
+) -> None:
+    whole, members, failed = bundled.read_bytes(), members_of(bundled), 0
+    path = tmp_path / "t.zip"
+    for at in range(0, len(whole), len(whole) // 400):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            sound = not failing(path)
+        except verifier.Unreadable:
+            sound = False
+        failed += not sound
+        assert not sound or members_of(path) == members
+    assert failed > 300
+
+
 def test_noise_is_no_bundle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.zip").write_bytes(b"PK\x03\x04" + b"\0" * 200)
     assert verifier.main([str(tmp_path / "t.zip"), "--key-fingerprint", "ab" * 32]) == 2

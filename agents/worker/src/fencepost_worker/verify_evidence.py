@@ -21,6 +21,7 @@ import json
 import re
 import sys
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ GENESIS = "00" * 32
 #: No more than this is read of one member, and no more members.
 MEMBER_BYTES_MAX = 256 * 1024 * 1024
 MEMBERS_MAX = 100_000
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 HELD, PROBLEM, LEFT_OPEN = "holds", "FAILS", "open"
 SOMETHING_FAILS, COULD_NOT_LOOK = 1, 2
@@ -52,13 +54,16 @@ SOMETHING_FAILS, COULD_NOT_LOOK = 1, 2
 #: What each row of a person's decision says of when, who and why; an audit event says the same.
 DECISIONS = {
     f"rows/{table}.jsonl": (f"{done}_at", f"{done}_by", "reason")
-    for table, done in (
-        ("approvals", "decided"), ("reviews", "decided"), ("reconciliations", "decided"),
-        ("retry_extensions", "granted"),
-    )
+    for done, tables in {
+        "decided": ("approvals", "reviews", "reconciliations"), "granted": ("retry_extensions",),
+    }.items() for table in tables
 }  # fmt: skip
 #: What reading raises of members that have another form than they should.
 MALFORMED = (ValueError, ArithmeticError, LookupError, TypeError, AttributeError, RecursionError)
+
+
+#: What taking a member out of a ZIP file raises where its bytes are not those that were put in.
+DAMAGED = (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, ValueError)
 
 
 class Unreadable(ValueError):
@@ -94,10 +99,9 @@ class Report:
                 self.note(PROBLEM, place, fault)
         except MALFORMED as error:
             self.note(PROBLEM, place, _unread(error))
-        if self.count(PROBLEM) > before:
-            return False
-        self.note(HELD, place, text)
-        return True
+        if sound := self.count(PROBLEM) == before:
+            self.note(HELD, place, text)
+        return sound
 
 
 @dataclass
@@ -163,8 +167,7 @@ def pre_authentication(payload_type: str, payload: bytes) -> bytes:
 
 def decoded(text: str) -> bytes:
     """Return the bytes of base64 text, of which there is one spelling only."""
-    raw = base64.b64decode(text.encode(), validate=True)
-    if base64.b64encode(raw) != text.encode():
+    if base64.b64encode(raw := base64.b64decode(text.encode(), validate=True)) != text.encode():
         raise Unreadable("it is not base64 text")
     return raw
 
@@ -232,13 +235,14 @@ def read_members(path: Path) -> tuple[dict[str, bytes], list[tuple[str, str]]]:
                 raise Unreadable(f"it has more than {MEMBERS_MAX} members")
             for info in infos:
                 name = info.filename
-                if name in members:
-                    faults.append((name, "it is in the file twice"))
+                if name in members or info.compress_type not in PACKED:
+                    twice = "it is in the file twice"
+                    faults.append((name, twice if name in members else "it is packed otherwise"))
                     continue
                 try:
                     with archive.open(info) as file:
                         members[name] = file.read(MEMBER_BYTES_MAX + 1)
-                except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+                except DAMAGED as error:
                     faults.append((name, f"it cannot be read ({error})"))
                 if len(members.get(name, b"")) > MEMBER_BYTES_MAX:
                     faults.append((name, f"it has more than {MEMBER_BYTES_MAX} bytes"))
@@ -523,12 +527,9 @@ def verify(path: Path, fingerprints: Sequence[str], envelope: bytes | None = Non
     report.judge(KEYS, read_keys(bundle), "each key has the fingerprint that it names")
     report.judge(MANIFEST, read_manifest(bundle), "it is signed by a key that was named")
     try:
-        wrong = list(member_faults(bundle))
-        report.note_all(wrong)
+        report.note_all(wrong := list(member_faults(bundle)))
         if not wrong:
-            count = len(bundle.manifest["members"])
-            text = f"all {count} are there, none besides, and none was changed"
-            report.note(HELD, "members", text)
+            report.note(HELD, "members", "all are there, none besides, and none was changed")
         _judge_contents(bundle, report)
         judge_coverage(bundle, report)
         judge_envelope(bundle, report, envelope)
