@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from governance.evidence.chain import Head
 from jobs import evidence, transitions
 from jobs.models import Job, Task
 from tests.jobs.governed import Governed
+from tests.money import beside
 from tests.work import ANNA
 
 pytestmark = pytest.mark.django_db
@@ -217,6 +219,28 @@ def test_the_export_names_the_events_that_no_checkpoint_covers(
 
 def note(job: Job) -> None:
     audit.record(job, action="job.noted", actor="user:test", at=clock.now())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_export_reads_one_snapshot_of_what_it_has_sealed(
+    make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who acts on the job while it is read out is in none of the tables, or in all."""
+    made = make_job()
+    gather = evidence.TABLES["attempts"].of
+
+    def pause_beside(job: Job) -> Any:
+        with beside(transitions.pause, task_id=job.task_id, **ANNA) as other:
+            other.result(timeout=20)
+        return gather(job)
+
+    table = replace(evidence.TABLES["attempts"], of=pause_beside)
+    monkeypatch.setitem(evidence.TABLES, "attempts", table)
+    path = exported(made, tmp_path / "a.zip")
+    made.refresh_from_db()
+    assert made.paused and len(lines_of(members_of(path), "chain.jsonl")) == made.audit_seq - 1
+    assert failing(path) == []
+    assert "chain.jsonl" not in {place for word, place, _ in found(path) if word == "open"}
 
 
 def test_an_installation_without_a_checkpoint_says_so(
