@@ -35,6 +35,8 @@ LOCK_CLASS = 3
 LOCK_WAIT_MS = 250
 LOCK_TRIES_MAX = 8
 EVENTS_PER_CHECKPOINT_MAX = 100_000
+#: How many checkpoints one who waits for a seal makes; the sweeper seals the rest.
+SEALS_MAX = 10
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,32 @@ class Checkpoint:
 
 def merkle_root(heads: Iterable[Head]) -> bytes:
     """Return the RFC 6962 tree hash over the heads, in the order of their subjects' bytes."""
-    ordered = sorted(heads, key=lambda head: head.subject.encode())
-    hashes = [hashlib.sha256(b"\x00" + _leaf_bytes(head)).digest() for head in ordered]
-    return _tree_hash(hashes)
+    return _tree_hash(_leaf_hashes(_ordered(heads)))
+
+
+def inclusion(heads: Iterable[Head], *, subject: str) -> tuple[int, list[bytes]]:
+    """Return at which place the subject's head is a leaf, from 0, and its proof: RFC 6962 2.1.1.
+
+    The proof is the hash beside it at each level, from the leaves up.
+
+    :raises ValueError: no head is the subject's.
+    """
+    ordered = _ordered(heads)
+    place = index = [head.subject for head in ordered].index(subject)
+    hashes, path = _leaf_hashes(ordered), []
+    while len(hashes) > 1:
+        if (beside := index ^ 1) < len(hashes):
+            path.append(hashes[beside])
+        hashes, index = _level_above(hashes), index // 2
+    return place, path
+
+
+def _ordered(heads: Iterable[Head]) -> list[Head]:
+    return sorted(heads, key=lambda head: head.subject.encode())
+
+
+def _leaf_hashes(heads: Iterable[Head]) -> list[bytes]:
+    return [hashlib.sha256(b"\x00" + _leaf_bytes(head)).digest() for head in heads]
 
 
 def _leaf_bytes(head: Head) -> bytes:
@@ -91,16 +116,20 @@ def _leaf_bytes(head: Head) -> bytes:
 
 
 def _tree_hash(hashes: list[bytes]) -> bytes:
-    # Pairing level by level and carrying an odd one up gives the tree of RFC 6962.
     if not hashes:
         return hashlib.sha256().digest()
     while len(hashes) > 1:
-        paired = [
-            hashlib.sha256(b"\x01" + left + right).digest()
-            for left, right in zip(hashes[::2], hashes[1::2], strict=False)
-        ]
-        hashes = paired + hashes[len(paired) * 2 :]
+        hashes = _level_above(hashes)
     return hashes[0]
+
+
+def _level_above(hashes: list[bytes]) -> list[bytes]:
+    # Pairing level by level and carrying an odd one up gives the tree of RFC 6962.
+    paired = [
+        hashlib.sha256(b"\x01" + left + right).digest()
+        for left, right in zip(hashes[::2], hashes[1::2], strict=False)
+    ]
+    return paired + hashes[len(paired) * 2 :]
 
 
 def checkpoint_faults(
@@ -161,6 +190,19 @@ def seal() -> AuditCheckpoint | None:
         if not heads:
             return None
         return _save_checkpoint(before, first, upper, heads)
+
+
+def seal_through(*, subject: str) -> None:
+    """Seal until a checkpoint covers the newest event of the subject, as far as seals succeed.
+
+    Takes no transaction of its caller's: a seal makes writers wait as long as it lasts.
+    """
+    newest = AuditEvent.objects.filter(subject=subject).order_by("-seq")
+    last = newest.values_list("id", flat=True).first()
+    for _ in range(SEALS_MAX):
+        covered = AuditCheckpoint.objects.order_by("-number").first()
+        if last is None or (covered and covered.last_event_id >= last) or seal() is None:
+            return
 
 
 def _settled_event_id() -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import (
+    FileResponse,
     Http404,
     HttpRequest,
     HttpResponse,
@@ -19,18 +21,19 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.http import content_disposition_header
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_POST
 
 from agents.models import Agent
 from governance.console import registry, runs, wording
 from governance.console.admins import OperatorAdmin
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
-from governance.console.payloads import shown
+from governance.console.payloads import redacted, shown
 from governance.console.registry import now_of
 from governance.core import permissions
 from governance.core.errors import SelfApproval
 from governance.core.permissions import APPROVER, OPERATOR, Permission
-from jobs import objects
+from jobs import evidence, objects
 from jobs.console import job_page
 from jobs.models import (
     FINISHED_STATES,
@@ -57,7 +60,12 @@ from jobs.waiting import RECONCILED
 VIEW_PAYLOADS = Permission(
     "view_payloads", "Can see inputs, results and error texts", (OPERATOR, APPROVER)
 )
-permissions.register(VIEW_PAYLOADS)
+EXPORT_EVIDENCE = Permission(
+    "export_evidence", "Can export the evidence of a job", (OPERATOR, APPROVER)
+)
+permissions.register(VIEW_PAYLOADS, EXPORT_EVIDENCE)
+#: A bundle up to this size is made in memory.
+BUNDLE_BYTES_IN_MEMORY = 4 * 1024 * 1024
 #: How audit subjects and fact streams name a job, by its job id.
 SUBJECT = "job:"
 
@@ -191,6 +199,7 @@ class JobAdmin(OperatorAdmin):
             "opts": self.opts,
             **self._choices(request, job),
             "may_see_payloads": request.user.has_perm(VIEW_PAYLOADS.name),
+            "may_export_evidence": request.user.has_perm(EXPORT_EVIDENCE.name),
             **job_page.load(job=job, payloads=request.user.has_perm(VIEW_PAYLOADS.name)),
         }
         return TemplateResponse(request, "console/job.html", context)
@@ -233,6 +242,32 @@ class JobAdmin(OperatorAdmin):
         response["Content-Disposition"] = f'attachment; filename="{job.job_id}-{name}.txt"'
         return response
 
+    def evidence_view(self, request: HttpRequest, object_id: str) -> FileResponse:
+        """Send the job's evidence as a ZIP file; payloads as on its page, redacted ones as digests.
+
+        What redaction would change could not be compared with its digest any more.
+        """
+        with_payloads = request.POST.get("payloads") == "yes"
+        needed = [EXPORT_EVIDENCE, *([VIEW_PAYLOADS] if with_payloads else [])]
+        if not all(request.user.has_perm(permission.name) for permission in needed):
+            raise PermissionDenied
+        job = self._whole(request, object_id)
+        out = SpooledTemporaryFile(BUNDLE_BYTES_IN_MEMORY)
+        try:
+            evidence.export(
+                task_id=job.task_id,
+                out=out,
+                actor=runs.actor_of(request.user),
+                with_payloads=with_payloads,
+                showable=lambda value: redacted(value) == value,
+            )
+        except BaseException:
+            out.close()
+            raise
+        out.seek(0)
+        name = f"evidence-{job.job_id}.zip"
+        return FileResponse(out, as_attachment=True, filename=name)
+
     def _whole(self, request: HttpRequest, object_id: str, *, without: tuple[str, ...] = ()) -> Job:
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -254,6 +289,11 @@ class JobAdmin(OperatorAdmin):
                 "<object_id>/payload/<slug:name>/",
                 wrap(self.payload_view),
                 name="jobs_job_payload",
+            ),
+            path(
+                "<object_id>/evidence/",
+                wrap(require_POST(self.evidence_view)),
+                name="jobs_job_evidence",
             ),
             *super().get_urls(),
         ]

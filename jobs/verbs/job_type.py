@@ -218,6 +218,15 @@ DISABLE_SOURCE = Verb(
     command="configure_source",
 )
 
+#: What configures a job type, and a source, wherever it is asked for at once.
+TYPE_FIELDS: tuple[Field, ...] = (
+    *CONFIGURE_TYPE.fields,
+    *(replace(field, required=False) for field in SET_SCHEMA.fields),
+)
+SOURCE_FIELDS: tuple[Field, ...] = (
+    Flag(name="enabled", required=False, help="Whether tasks may come from it."),
+)
+
 VERBS: tuple[Verb[Any], ...] = (
     ADD_TYPE,
     CONFIGURE_TYPE,

@@ -133,7 +133,11 @@ def test_the_script_and_the_module_are_the_same_worker(wheel):
         [listed] = [n for n in archive.namelist() if n.endswith("entry_points.txt")]
         entries = archive.read(listed).decode().split()
 
-    assert entries == ["[console_scripts]", "fencepost-worker=fencepost_worker.__main__:main"]
+    assert entries == [
+        "[console_scripts]",
+        "fencepost-verify-evidence=fencepost_worker.verify_evidence:main",
+        "fencepost-worker=fencepost_worker.__main__:main",
+    ]
 
 
 def test_the_former_name_says_where_the_worker_went():

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -9,12 +9,7 @@ from agents.management.acting import ActingCommand
 from agents.management.verbs import add_fields, values_of
 from jobs import transitions
 from jobs.transitions import TypeSettings
-from jobs.verbs.job_type import CONFIGURE_TYPE, SET_SCHEMA
-
-FIELDS = (
-    *CONFIGURE_TYPE.fields,
-    *(replace(field, required=False) for field in SET_SCHEMA.fields),
-)
+from jobs.verbs.job_type import TYPE_FIELDS
 
 
 class Command(ActingCommand):
@@ -24,12 +19,12 @@ class Command(ActingCommand):
         super().add_arguments(parser)
         parser.add_argument("job_type")
         parser.add_argument("--register", action="store_true", help="add it; needs --agent")
-        add_fields(parser, FIELDS)
+        add_fields(parser, TYPE_FIELDS)
 
     def act(
         self, *, job_type: str, register: bool, actor: str, reason: str, **options: Any
     ) -> dict[str, Any]:
-        settings = TypeSettings(**values_of(FIELDS, options))
+        settings = TypeSettings(**values_of(TYPE_FIELDS, options))
         move = transitions.register_job_type if register else transitions.configure_job_type
         row = move(name=job_type, settings=settings, actor=actor, reason=reason)
         facts = {name: getattr(row, name) for name in asdict(settings)}

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from argparse import BooleanOptionalAction
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from agents.management.acting import ActingCommand
+from agents.management.verbs import add_fields
 from jobs import transitions
+from jobs.verbs.job_type import SOURCE_FIELDS
 
 
 class Command(ActingCommand):
@@ -16,7 +17,7 @@ class Command(ActingCommand):
         super().add_arguments(parser)
         parser.add_argument("source")
         parser.add_argument("--register", action="store_true", help="add it")
-        parser.add_argument("--enabled", action=BooleanOptionalAction)
+        add_fields(parser, SOURCE_FIELDS)
 
     def act(
         self,

@@ -6,14 +6,16 @@ import csv
 import html
 import json
 import re
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib import admin
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -21,12 +23,14 @@ from django.urls import reverse
 
 from agents.entry import Entry
 from agents.principals import Principal
+from fencepost_worker import verify_evidence
 from governance.console import runs, selections
 from governance.console.models import BulkItem, BulkRun, SavedView
 from governance.core import permissions, verbs
 from governance.core.characters import unseen
 from governance.core.errors import FieldFault, InvalidArgument
 from governance.core.models import AuditEvent
+from governance.evidence import envelopes
 from jobs import transitions
 from jobs.models import Approval, Job, RetryExtension
 from jobs.operations import answers
@@ -715,6 +719,54 @@ def test_an_export_that_is_refused_is_not_noted(as_: Any, make_job: Any) -> None
     assert as_("viewer").get(reverse("admin:jobs_job_export", args=("csv",))).status_code == 403
 
     assert exports() == []
+
+
+def evidence_of(client: Client, job: Job, **fields: str) -> Any:
+    return client.post(reverse("admin:jobs_job_evidence", args=(job.pk,)), fields)
+
+
+def test_the_evidence_of_a_job_is_a_download_that_holds(
+    as_: Any, make_job: Any, tmp_path: Path
+) -> None:
+    job = make_job(inputs={"colour": "red", "api_key": "hush-hush"})
+    client = as_("operator")
+    page = client.get(reverse("admin:jobs_job_change", args=(job.pk,))).content.decode()
+    assert reverse("admin:jobs_job_evidence", args=(job.pk,)) in page
+
+    keyid = envelopes.active_key().keyid
+    for fields, with_goal in (({}, False), ({"payloads": "yes"}, True)):
+        answer = evidence_of(client, job, **fields)
+        path = tmp_path / "e.zip"
+        path.write_bytes(b"".join(answer.streaming_content))
+        with zipfile.ZipFile(path) as archive:
+            whole = b"".join(archive.read(name) for name in archive.namelist())
+            envelope = json.loads(archive.read("envelope.json"))
+        found = verify_evidence.verify(path, [keyid]).lines
+        assert [line for line in found if line[0] == "FAILS"] == []
+        assert (job.task.goal.encode() in whole) is with_goal
+        # What a page redacts does not leave here either, nor in the envelope.
+        assert b"hush-hush" not in whole and "payload" not in envelope
+        assert answer["Content-Disposition"] == f'attachment; filename="evidence-{job.job_id}.zip"'
+    forms = [details["form"] for _, details in exports()]
+    assert forms == ["evidence"] * 2 + ["evidence with payloads"] * 2
+
+
+def test_evidence_leaves_only_for_who_may_export_it(as_: Any, make_job: Any) -> None:
+    job = make_job()
+    viewer = as_("viewer")
+    assert evidence_of(viewer, job).status_code == 403
+    page = viewer.get(reverse("admin:jobs_job_change", args=(job.pk,))).content.decode()
+    assert reverse("admin:jobs_job_evidence", args=(job.pk,)) not in page
+
+    exporter = User.objects.get(username="viewer")
+    exporter.user_permissions.add(Permission.objects.get(codename="export_evidence"))
+    assert evidence_of(viewer, job, payloads="yes").status_code == 403
+    assert AuditEvent.objects.filter(action="export.begun").count() == 0
+    answer = evidence_of(viewer, job)
+    assert b"".join(answer.streaming_content)[:2] == b"PK"
+    url = reverse("admin:jobs_job_evidence", args=(job.pk,))
+    assert viewer.get(url).status_code == 405
+    assert evidence_of(viewer, Job(pk=10**6)).status_code == 404
 
 
 def test_a_view_is_saved_shared_and_forgotten(as_: Any, make_job: Any) -> None:
