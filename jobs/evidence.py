@@ -104,7 +104,8 @@ TABLES = {
     ),
     "reservations": Table(lambda job: Reservation.objects.filter(job_id=job.job_id)),
     "resolutions": Table(
-        lambda job: Resolution.objects.filter(reservation__job_id=job.job_id), plain=REASON
+        lambda job: Resolution.objects.filter(reservation__job_id=job.job_id),
+        plain=REASON | {"cost_split"},
     ),
     "artifacts": Table(lambda job: Upload.objects.filter(job=job)),
     "reflections": Table(lambda job: Reflection.objects.filter(job=job)),

@@ -44,12 +44,14 @@ __all__ = [
     "PriceList",
     "PriceUnusable",
     "RateSet",
+    "StatedRates",
     "Terms",
     "Usage",
     "document_of_first_rates",
     "document_of_rates",
     "is_amount",
     "is_term",
+    "rates_of_document",
     "read_usage",
     "rounded",
     "stored_price",
@@ -304,6 +306,48 @@ def document_of_rates(
     if search_rate is not None:
         prices[SEARCH_KEY] = dumped(search_rate)
     return {"provider": provider, "model": model, "prices": prices}
+
+
+@dataclass(frozen=True)
+class StatedRates:
+    """What a person stated as a price, as `document_of_rates` takes it."""
+
+    rates: list[RateSet]
+    call_rate: Decimal
+    search_rate: Decimal | None
+
+
+def rates_of_document(document: Document) -> StatedRates:
+    """Return what gives the document of a stated price: the inverse of `document_of_rates`.
+
+    A rate that followed from another one is stated.
+    """
+    prices = document["prices"]
+    keys = {name: COUNTERS[name][1] for name in _RATE_OF if COUNTERS[name][1] in prices}
+    starts = {0} | {
+        tier["start"]
+        for key in keys.values()
+        if isinstance(prices[key], dict)
+        for tier in prices[key]["tiers"]
+    }
+    rates = []
+    for start in sorted(starts):
+        stated = {_RATE_OF[name]: _at(prices[key], start) for name, key in keys.items()}
+        rates.append(RateSet(start, **({"output": None} | stated)))
+    search_rate = prices.get(SEARCH_KEY)
+    return StatedRates(
+        rates,
+        Decimal(prices.get(CALL_KEY, 0)) / THOUSAND,
+        None if search_rate is None else Decimal(search_rate),
+    )
+
+
+def _at(rate: Any, start: int) -> Decimal:
+    """Return the rate, as it stands in a document, of calls above a threshold."""
+    if not isinstance(rate, dict):
+        return Decimal(rate)
+    at = {0: rate["base"]} | {tier["start"]: tier["price"] for tier in rate["tiers"]}
+    return Decimal(at[max(each for each in at if each <= start)])
 
 
 @lru_cache(maxsize=PRICES_KEPT)

@@ -18,7 +18,12 @@ from governance.core.errors import InvalidTransition
 from governance.core.fields import Flag, Whole
 from governance.money import catalogue
 from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
-from governance.money.pricing import TOKENS_MAX, RateSet
+from governance.money.pricing import (
+    TOKENS_MAX,
+    RateSet,
+    document_of_rates,
+    rates_of_document,
+)
 from governance.money.verbs import CAPS
 from jobs import transitions
 from jobs.configuration.members import Member, amount, number, of_field, of_fields, of_words
@@ -150,21 +155,37 @@ SOURCES = Section(
 
 
 def _submitter_rows() -> Rows:
-    rows = Submitter.objects.select_related("owner")
-    return {(row.name,): {"owner": row.owner.get_username() if row.owner else ""} for row in rows}
+    rows = Submitter.objects.select_related("owner").prefetch_related("task_prefixes")
+    return {
+        (row.name,): {
+            "owner": row.owner.get_username() if row.owner else "",
+            "task_id_prefix": sorted(owned.prefix for owned in row.task_prefixes.all()),
+        }
+        for row in rows
+    }
 
 
 def _make_submitter(key: Key, values: Values, **why: Any) -> None:
-    principals.register_submitter(name=key[0], **values, **why)
+    principals.register_submitter(name=key[0], owner=values.get("owner", ""), **why)
+    if prefixes := values.get("task_id_prefix"):
+        principals.configure_submitter(name=key[0], add=prefixes, **why)
 
 
 def _change_submitter(key: Key, changed: Values, values: Values, **why: Any) -> None:
-    raise InvalidTransition("Who answers for a submitter is said when it is registered.")
+    if "owner" in changed:
+        raise InvalidTransition("Who answers for a submitter is said when it is registered.")
+    now, wanted = set(_submitter_rows()[key]["task_id_prefix"]), set(changed["task_id_prefix"])
+    principals.configure_submitter(
+        name=key[0], add=sorted(wanted - now), remove=sorted(now - wanted), **why
+    )
 
 
 SUBMITTERS = Section(
     name="submitters",
-    members=of_fields([field for field in REGISTER_SUBMITTER.fields if field.name != "name"]),
+    members=(
+        *of_fields([field for field in REGISTER_SUBMITTER.fields if field.name != "name"]),
+        of_words("task_id_prefix", ordered=False),
+    ),
     rows=_submitter_rows,
     make=_make_submitter,
     change=_change_submitter,
@@ -214,7 +235,9 @@ def _read_rates(given: Any) -> list[RateSet]:
     entries = given if isinstance(given, list) else [given]
     if not entries or not all(isinstance(entry, Mapping) for entry in entries):
         raise ValueError(f"It must be a table of {', '.join(RATES)}, or a list of such tables.")
-    return [_read_rate_set(entry) for entry in entries]
+    stated = [_read_rate_set(entry) for entry in entries]
+    # As they are written: with the rates that follow from others.
+    return rates_of_document(document_of_rates("", "", stated)).rates
 
 
 def _read_rate_set(entry: Mapping[str, Any]) -> RateSet:
@@ -223,11 +246,12 @@ def _read_rate_set(entry: Mapping[str, Any]) -> RateSet:
     above = entry.get(ABOVE, 0)
     if type(above) is not int:
         raise ValueError(f"{ABOVE} must be a whole number.")
-    rates = {name: amount(entry[name]) for name in RATES if name in entry}
+    rates: dict[str, Decimal | None] = {n: amount(entry[n]) for n in RATES if n in entry}
     try:
-        return RateSet(above, **rates)
+        # Without a rate for output a model has none.
+        return RateSet(above, **({"output": None} | rates))  # type: ignore[arg-type]
     except TypeError:
-        raise ValueError("Rates for input and output are needed.") from None
+        raise ValueError("A rate for input is needed.") from None
 
 
 def _write_rates(rates: list[RateSet]) -> str:
@@ -243,14 +267,14 @@ def _rate_set_text(rates: RateSet) -> str:
 
 
 CALL_RATE = Member("call_rate", amount, number)
+SEARCH_RATE = Member("search_rate", amount, number, nullable=True)
 
 
 def _overrides() -> Rows:
     rows = Price.objects.filter(source=Price.Source.OVERRIDE, ends_at=None)
     prices: Rows = {}
     for row in rows.select_related("model"):
-        rates, call_rate = catalogue.rates_of(row)
-        prices[row.model.provider, row.model.name] = {"rates": rates, "call_rate": call_rate}
+        prices[row.model.provider, row.model.name] = dict(vars(catalogue.rates_of(row)))
     return prices
 
 
@@ -269,7 +293,7 @@ def _end_price(key: Key, values: Values, **why: Any) -> None:
 PRICES = Section(
     name="prices",
     names=("provider", "model"),
-    members=(Member("rates", _read_rates, _write_rates), CALL_RATE),
+    members=(Member("rates", _read_rates, _write_rates), CALL_RATE, SEARCH_RATE),
     rows=_overrides,
     make=lambda key, values, **why: _set_price(key, values, values, **why),
     change=_set_price,

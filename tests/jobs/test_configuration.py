@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 WHY = {"actor": "user:anna", "reason": "as agreed"}
 #: Options that say how a command acts, and nothing of what it configures.
-ACTING = {"json", "actor", "reason", "register", "help"}
+ACTING = {"json", "actor", "reason", "register", "help", "remove_task_id_prefix"}
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_the_example_is_applied_through_the_transitions(world: None) -> None:
     assert Submitter.objects.filter(name="desk").exists()
     [small, large] = Price.objects.order_by("model__name").reverse()
     assert (small.output_rate, large.call_rate) == (Decimal("0.2"), Decimal("0.001"))
-    assert [tier.output_rate for tier in large.tiers.all()] == [8]
+    assert large.document["prices"]["output_mtok"]["tiers"] == [{"start": 128000, "price": "8"}]
     policy = RoutePolicy.objects.get(agent="reviewer")
     assert [str(line.model) for line in catalogue.lines_of(policy)] == [
         "local/small", "local/large",
@@ -169,7 +169,7 @@ models = ["local/new", "local/none"]
         ("[[policies]]\nmodels=[]\n[[policies]]\nmodels=[]\n", ["policies[1]", "twice"]),
         ("[[policies]]\nagent=1\nmodels=[]\n", ["g.toml:2: policies[0].agent"]),
         ("[[policies]]\nmodels='local/a'\n", ["g.toml:2", "list of texts"]),
-        ("[[prices]]\nprovider='a'\nmodel='b'\nrates={input=1}\n", ["input and output"]),
+        ("[[prices]]\nprovider='a'\nmodel='b'\nrates={output=1}\n", ["rate for input"]),
         ("[[prices]]\nprovider='a'\nmodel='b'\nrates={input=1,exit=2}\n", ["no rate exit"]),
         ("[[prices]]\nprovider='a'\nmodel='b'\nrates={input=1,output=2}\n", ["catalogue"]),
         ("[[prices]]\nprovider='a'\nmodel='b'\nfrom=2026-01-01\n", ["prices[0].from"]),

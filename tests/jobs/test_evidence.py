@@ -146,7 +146,10 @@ def test_every_table_that_belongs_to_a_job_is_in_it() -> None:
     gathered = {
         table.of(Job(pk=0, job_id=Job().job_id)).model for table in evidence.TABLES.values()
     }
-    beside = {"Lease": "lives as long as an attempt; the attempt is the history"}
+    beside = {
+        "Lease": "lives as long as an attempt; the attempt is the history",
+        "SetAside": "says that the service could not read the job, and nothing of what was done",
+    }
     owned = {
         relation.related_model
         for relation in Job._meta.get_fields()

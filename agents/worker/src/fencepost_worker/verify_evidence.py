@@ -246,7 +246,7 @@ def read_members(path: Path) -> tuple[dict[str, bytes], list[tuple[str, str]]]:
                     faults.append((name, f"it cannot be read ({error})"))
                 if len(members.get(name, b"")) > MEMBER_BYTES_MAX:
                     faults.append((name, f"it has more than {MEMBER_BYTES_MAX} bytes"))
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
         raise Unreadable(f"{path.name}: {error}") from error
     return members, faults
 
