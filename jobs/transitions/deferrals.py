@@ -12,11 +12,12 @@ from governance.core.errors import (
     ModelReservationStateInvalid,
     OutcomeUnknown,
 )
+from governance.core.redaction import without_secrets
 from governance.money import ledger
 from governance.money.ledger import Standing
 from jobs.models import Attempt, Execution
 from jobs.transitions.outcomes import already_recorded
-from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock
+from jobs.transitions.work import LockedJob, Outcome, State, Work, lock, said_in_words
 
 DEFER_SECONDS_MAX = 86_400
 #: Error codes of attempts that were deferred: for a later one, or as the job's last.
@@ -60,8 +61,8 @@ def defer(
     """
     work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
-    sha256 = digest(kind="defer", reason=reason, retry_after_seconds=retry_after_seconds)
-    if already_recorded(work, locked, number=attempt, token=fencing_token, sha256=sha256):
+    content = said_in_words(kind="defer", reason=reason, retry_after_seconds=retry_after_seconds)
+    if already_recorded(work, locked, number=attempt, token=fencing_token, content=content):
         return DeferOutcome("already_recorded", locked)
     standing = _judged(locked)
     cause = _cause(work, locked, standing)
@@ -69,7 +70,8 @@ def defer(
     ended = work.end_attempt(
         locked, Attempt.Outcome.FAILED if cause == EXHAUSTED else Attempt.Outcome.DEFERRED
     )
-    ended.outcome_sha256, ended.error_message = sha256, reason
+    reason = without_secrets(reason)
+    ended.outcome_sha256, ended.error_message = content.stored, reason
     if not counted:
         locked.job.deferrals += 1
     if cause == UNCONFIRMED:

@@ -7,6 +7,7 @@ from typing import Any
 from agents.entry import Entry
 from governance.core import sql
 from governance.core.errors import DomainError, InvalidArgument, OutcomeConflict, OutcomeUnknown
+from governance.core.redaction import cleaned, without_secrets
 from jobs.models import Attempt, Escalation
 from jobs.transitions.preconditions import (
     REPORTED,
@@ -15,7 +16,17 @@ from jobs.transitions.preconditions import (
     need_active,
     recorded_before,
 )
-from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock, retry_at
+from jobs.transitions.work import (
+    LockedJob,
+    Outcome,
+    Said,
+    State,
+    Work,
+    lock,
+    retry_at,
+    said,
+    said_in_words,
+)
 
 
 @sql.move
@@ -50,7 +61,7 @@ def _complete_one(work: Work, completion: dict[str, Any]) -> Outcome:
     """
     result, pointer = completion.get("result"), completion.get("result_pointer") or ""
     needs_review = bool(completion.get("needs_review"))
-    sha256 = digest(
+    content = said(
         kind="complete", result=result, result_pointer=pointer, needs_review=needs_review
     )
     locked = work.get(completion["task_id"])
@@ -60,7 +71,7 @@ def _complete_one(work: Work, completion: dict[str, Any]) -> Outcome:
         locked,
         number=completion.get("attempt"),
         token=completion.get("fencing_token"),
-        sha256=sha256,
+        content=content,
     ):
         return Outcome("already_recorded", locked)
     if locked.job.unresolved_executions:
@@ -68,7 +79,7 @@ def _complete_one(work: Work, completion: dict[str, Any]) -> Outcome:
     if locked.task.output_required and result is None and not pointer:
         raise InvalidArgument("This task requires an output: result or result_pointer.")
     attempt = work.end_attempt(locked, Attempt.Outcome.COMPLETED)
-    attempt.outcome_sha256 = sha256
+    attempt.outcome_sha256 = content.stored
     attempt.result, attempt.result_pointer = result, pointer
     attempt.needs_review = needs_review
     reviewed = locked.job.review_required or needs_review
@@ -77,7 +88,7 @@ def _complete_one(work: Work, completion: dict[str, Any]) -> Outcome:
         State.REVIEW_REQUIRED if reviewed else State.COMPLETED,
         action="job.delivered" if reviewed else "job.completed",
         actor=work.worker.actor,
-        details={"outcome_sha256": sha256},
+        details={"outcome_sha256": content.stored},
     )
     return Outcome("recorded", locked)
 
@@ -101,17 +112,18 @@ def fail(
     """
     work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
-    sha256 = digest(
+    content = said_in_words(
         kind="fail", error_message=error_message, error_code=error_code, retryable=retryable
     )
-    if already_recorded(work, locked, number=attempt, token=fencing_token, sha256=sha256):
+    if already_recorded(work, locked, number=attempt, token=fencing_token, content=content):
         return Outcome("already_recorded", locked)
     ended = work.end_attempt(locked, Attempt.Outcome.FAILED)
-    ended.outcome_sha256 = sha256
+    ended.outcome_sha256 = content.stored
+    error_message = without_secrets(error_message)
     ended.error_message, ended.error_code = error_message, error_code
     ended.retryable = retryable
     if progress is not None:
-        ended.progress = progress
+        ended.progress = cleaned(progress)
     after_lost_attempt(
         work,
         locked,
@@ -138,11 +150,12 @@ def escalate(
     """Hand the job to a human: the attempt ends, the job waits for an operator's resolution."""
     work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
-    sha256 = digest(kind="escalate", reason=reason, notify_to=notify_to)
-    if already_recorded(work, locked, number=attempt, token=fencing_token, sha256=sha256):
+    content = said_in_words(kind="escalate", reason=reason, notify_to=notify_to)
+    if already_recorded(work, locked, number=attempt, token=fencing_token, content=content):
         return Outcome("already_recorded", locked)
+    reason = without_secrets(reason)
     ended = work.end_attempt(locked, Attempt.Outcome.ESCALATED)
-    ended.outcome_sha256 = sha256
+    ended.outcome_sha256 = content.stored
     work.add(
         Escalation(
             job_id=locked.job.pk,
@@ -201,14 +214,14 @@ def already_recorded(
     *,
     number: int | None,
     token: int | None,
-    sha256: str,
+    content: Said,
 ) -> bool:
     """Return whether the write is a repetition of the attempt's recorded outcome.
 
     Judged in the documented order: recorded outcome, then token, holder and state. For a write
     without `number` and `token` see `implied_attempt`.
 
-    :param sha256: `digest` of what the write says.
+    :param content: what the write says.
     :raises OutcomeConflict: the attempt has recorded another outcome.
     :raises StaleFencingToken: the token is not the current one.
     :raises LeaseHeldByAnother: the caller does not hold the attempt.
@@ -216,12 +229,12 @@ def already_recorded(
     :raises InvalidTransition: the job is not active.
     """
     if number is None or token is None:
-        if recorded_before(work, locked, sha256=sha256):
+        if recorded_before(work, locked, content=content):
             return True
-        number, token = implied_attempt(work, locked, sha256=sha256)
+        number, token = implied_attempt(work, locked, content=content)
     attempt = locked.attempts.get(number)
     if attempt is not None and attempt.fencing_token == token and attempt.ended_at is not None:
-        if attempt.outcome_sha256 == sha256:
+        if content.is_what(attempt.outcome_sha256):
             return True
         if attempt.outcome in REPORTED:
             raise OutcomeConflict(current={"outcome": attempt.outcome, "state": locked.job.state})

@@ -29,7 +29,7 @@ from governance.core.errors import (
     StaleFencingToken,
 )
 from jobs.models import Attempt, Execution, Job, Review
-from jobs.transitions.work import EndedAttempt, LockedJob, State, Work
+from jobs.transitions.work import EndedAttempt, LockedJob, Said, State, Work
 
 #: The actors that are people, by where they come from: `user:anna` at the console, `command:anna`
 #: at a shell. The function `jobs_person` of the database holds the same list.
@@ -350,14 +350,14 @@ def need_session(work: Work) -> None:
 
 
 def implied_attempt(
-    work: Work, locked: LockedJob, *, sha256: str = "", unnamed: bool = False
+    work: Work, locked: LockedJob, *, content: Said | None = None, unnamed: bool = False
 ) -> tuple[int, int]:
     """Return attempt and token of a write that names neither: its holder means the running one.
 
     Ambiguous where it may be the late word of an earlier attempt of the same holder: one that was
     taken from it, or that recorded the same. Source: contract, section 1.
 
-    :param sha256: `digest` of what the write says, empty where outcomes are not compared.
+    :param content: what the write says, None where outcomes are not compared.
     :param unnamed: take it also from who names nobody, for workers without sessions; then it may
         be the late word of any of them.
     :raises LeaseHeldByAnother: another holds the running attempt.
@@ -375,7 +375,8 @@ def implied_attempt(
         others = named and earlier.session_id != attempt.session_id
         if earlier.number == attempt.number or others:
             continue
-        if earlier.outcome not in REPORTED or (sha256 and earlier.outcome_sha256 == sha256):
+        again = content is not None and content.is_what(earlier.outcome_sha256)
+        if earlier.outcome not in REPORTED or again:
             raise FencingTokenRequired(
                 f"This may be the late word of attempt {earlier.number}. Claim the job again: the"
                 " answer has the attempt and the token of the one that runs; send them along.",
@@ -384,10 +385,10 @@ def implied_attempt(
     return attempt.number, attempt.fencing_token
 
 
-def recorded_before(work: Work, locked: LockedJob, *, sha256: str) -> bool:
+def recorded_before(work: Work, locked: LockedJob, *, content: Said) -> bool:
     """Return whether an earlier attempt of a caller that holds none has recorded just this."""
     return not holds(work, locked) and any(
-        ended.outcome_sha256 == sha256
+        content.is_what(ended.outcome_sha256)
         and _made(work, locked, ended, activated=ended.activated, lineage=ended.lineage)
         for ended in locked.ended
     )

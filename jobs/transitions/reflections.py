@@ -8,6 +8,7 @@ from typing import Any
 from agents.entry import Entry
 from governance.core import sql
 from governance.core.errors import ReflectionConflict
+from governance.core.redaction import cleaned
 from jobs.models import Reflection
 from jobs.transitions.preconditions import check_token, implied_attempt
 from jobs.transitions.work import Outcome, digest, lock
@@ -65,7 +66,7 @@ def reflect(
     check_token(work, locked, attempt, fencing_token)
     number = sequence_number or locked.job.reflection_count + 1
     locked.job.reflection_count = max(locked.job.reflection_count, number)
-    given = {name: content[name] for name in FIELDS if content.get(name) is not None}
+    given = {name: cleaned(content[name]) for name in FIELDS if content.get(name) is not None}
     work.add(
         Reflection(
             job_id=locked.job.pk,

@@ -19,7 +19,7 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Caller, Entry, enter
-from governance.core import audit, clock, outbox, sql
+from governance.core import audit, clock, outbox, redaction, sql
 from governance.core.digests import canonical, external_request_id
 from governance.core.errors import NotFound, WrongOwner
 from governance.core.models import AuditEvent, Fact
@@ -531,6 +531,30 @@ def from_row(row: sql.Row) -> LockedJob:
         models=json.loads(row["models"]) if "models" in row else [],
         revision_read=job.revision,
     )
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a write says, as digests by which its repetition is known. `stored` is kept in rows."""
+
+    stored: str
+    known: frozenset[str]
+
+    def is_what(self, recorded: str) -> bool:
+        """Return whether this was said by the write of which that digest was kept."""
+        return recorded in self.known
+
+
+def said(**content: Any) -> Said:
+    """Return what a write says whose content is kept as it was sent."""
+    sha256 = digest(**content)
+    return Said(sha256, frozenset((sha256,)))
+
+
+def said_in_words(**content: Any) -> Said:
+    """Return what a write says of whose words secrets are taken out before they are kept."""
+    known = redaction.fingerprints(canonical(content))
+    return Said(known[0], frozenset(known))
 
 
 def digest(**content: Any) -> str:
