@@ -11,7 +11,7 @@ from governance.core.redaction import REDACTED, cleaned, fingerprints, without_s
 
 A40 = "A1b2" * 10
 SECRETS = [
-    tokens.generate().text,
+    "fp_" + "Ab3dEf6hIj9l" + "." + "x9" * 21 + "z",
     f"sk-{A40}",
     f"sk-proj-{A40}",
     f"sk-ant-api03-{A40}",
@@ -68,6 +68,10 @@ def test_what_is_named_a_secret_is_taken_out(said: str, kept: str) -> None:
 )
 def test_other_words_stay_as_they_are(said: str) -> None:
     assert without_secrets(said) == said
+
+
+def test_a_token_of_ours_is_taken_out() -> None:
+    assert without_secrets(f"401: {tokens.generate().text}") == f"401: {REDACTED}"
 
 
 def test_a_value_is_cleaned_through_and_keeps_its_shape() -> None:
