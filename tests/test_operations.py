@@ -215,7 +215,7 @@ def test_an_operation_knows_of_the_terms_only_what_it_declares(submitter: Princi
         known.append(call.context)
         return Answer(DONE, {})
 
-    terms = Context(submitter, uuid7(), uuid7(), key(), 7, "wire-1", frozenset({6}))
+    terms = Context(submitter, uuid7(), uuid7(), key(), 7, "wire-1", if_none_match=frozenset({6}))
     bare = replace(reads.list_jobs, run=look)
     full = replace(bare, sessions=True, if_match=True, if_none_match=True)
     for called in (bare, full):

@@ -7,7 +7,7 @@ disk or the program itself does wrong belongs to no row, and fails as ever.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, transaction
 
@@ -66,6 +66,23 @@ def apart(
     with transaction.atomic():
         move([])
     return _halves(list(items), move, refuse)
+
+
+def past_bad_rows(
+    items: Sequence[T],
+    read: Callable[[list[T]], list[Any]],
+    stub: Callable[[T, Exception], list[Any]],
+) -> list[Any]:
+    """Return what is read of the items; where some row spoils that, each by itself.
+
+    :param stub: gives what stands in place of an item that cannot be read.
+    """
+    try:
+        return read(list(items))
+    except Exception as error:
+        if not of_a_row(error):
+            raise
+    return apart(items, read, stub)
 
 
 def _halves(

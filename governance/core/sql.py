@@ -150,11 +150,11 @@ def ending(at: float | None) -> Iterator[None]:
 
     :param at: None: the block takes what it takes.
     """
-    with deadlines.until(at), nullcontext() if at is None else _bounding():
+    with deadlines.until(at), nullcontext() if at is None else _ending():
         yield
 
 
-def _bounding() -> Any:
+def _ending() -> Any:
     return connection.execute_wrapper(_execute_bounded)
 
 

@@ -34,11 +34,8 @@ from governance.money.models import (
 from governance.money.pricing import (
     PriceUnusable,
     RateSet,
-    StatedRates,
-    document_of_first_rates,
     document_of_rates,
     is_amount,
-    rates_of_document,
     stored_price,
     text_of,
 )
@@ -56,9 +53,6 @@ COLUMNS = {
     "output_rate": "output_mtok",
     "reasoning_rate": "output_reasoning_mtok",
 }
-
-#: The rates of a price of the first release, in the order of `document_of_first_rates`.
-FIRST_RATES = ("input_rate", "output_rate", "cached_input_rate", "reasoning_rate")
 
 #: What the catalogue knows of a model, and its events say of it.
 KNOWN = ("enabled", "capabilities", "context_tokens_max", "output_tokens_max")
@@ -463,25 +457,6 @@ def _end_published(model: LanguageModel, *, actor: str, reason: str) -> None:
         at=now,
         before={"version": versions[-1]},
     )
-
-
-def rates_of(price: Price) -> StatedRates:
-    """Return what was stated of an override."""
-    if price.document is not None:
-        return rates_of_document(price.document)
-    base, *above = [
-        [
-            getattr(row, "above_input_tokens", 0),
-            *(_text(getattr(row, name)) for name in FIRST_RATES),
-        ]
-        for row in [price, *price.tiers.order_by("above_input_tokens")]
-    ]
-    first = json.dumps([str(price.call_rate), base, above])
-    return rates_of_document(json.loads(document_of_first_rates(first)))
-
-
-def _text(rate: Decimal | None) -> str | None:
-    return None if rate is None else str(rate)
 
 
 def _need_usable(document: Document) -> None:

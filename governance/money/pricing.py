@@ -37,6 +37,7 @@ from governance.money.published import (
 
 __all__ = [
     "NAMED",
+    "RATE_OF",
     "SEARCHES_HELD",
     "TOKENS_MAX",
     "Calculated",
@@ -44,14 +45,12 @@ __all__ = [
     "PriceList",
     "PriceUnusable",
     "RateSet",
-    "StatedRates",
     "Terms",
     "Usage",
     "document_of_first_rates",
     "document_of_rates",
     "is_amount",
     "is_term",
-    "rates_of_document",
     "read_usage",
     "rounded",
     "stored_price",
@@ -260,10 +259,11 @@ class RateSet:
     @property
     def rates(self) -> dict[str, Decimal | None]:
         """Return the rates by counter of the wire."""
-        return {name: getattr(self, _RATE_OF[name]) for name in COUNTERS if name in _RATE_OF}
+        return {name: getattr(self, RATE_OF[name]) for name in COUNTERS if name in RATE_OF}
 
 
-_RATE_OF = {name: name.removesuffix("_tokens") for name in COUNTERS if name.endswith("_tokens")}
+#: The counters of tokens, each with the member of `RateSet` that has its rate.
+RATE_OF = {name: name.removesuffix("_tokens") for name in COUNTERS if name.endswith("_tokens")}
 #: Where a threshold states no rate of a kind that has one elsewhere, it is that of this kind.
 _FALLBACK = {
     "cached_input_tokens": "input_tokens",
@@ -291,7 +291,7 @@ def document_of_rates(
     """
     prices = {
         COUNTERS[name][1]: dumped(_rate(rates, name))
-        for name in _RATE_OF
+        for name in RATE_OF
         if any(each.rates[name] is not None for each in rates)
     }
     if {
@@ -306,48 +306,6 @@ def document_of_rates(
     if search_rate is not None:
         prices[SEARCH_KEY] = dumped(search_rate)
     return {"provider": provider, "model": model, "prices": prices}
-
-
-@dataclass(frozen=True)
-class StatedRates:
-    """What a person stated as a price, as `document_of_rates` takes it."""
-
-    rates: list[RateSet]
-    call_rate: Decimal
-    search_rate: Decimal | None
-
-
-def rates_of_document(document: Document) -> StatedRates:
-    """Return what gives the document of a stated price: the inverse of `document_of_rates`.
-
-    A rate that followed from another one is stated.
-    """
-    prices = document["prices"]
-    keys = {name: COUNTERS[name][1] for name in _RATE_OF if COUNTERS[name][1] in prices}
-    starts = {0} | {
-        tier["start"]
-        for key in keys.values()
-        if isinstance(prices[key], dict)
-        for tier in prices[key]["tiers"]
-    }
-    rates = []
-    for start in sorted(starts):
-        stated = {_RATE_OF[name]: _at(prices[key], start) for name, key in keys.items()}
-        rates.append(RateSet(start, **({"output": None} | stated)))
-    search_rate = prices.get(SEARCH_KEY)
-    return StatedRates(
-        rates,
-        Decimal(prices.get(CALL_KEY, 0)) / THOUSAND,
-        None if search_rate is None else Decimal(search_rate),
-    )
-
-
-def _at(rate: Any, start: int) -> Decimal:
-    """Return the rate, as it stands in a document, of calls above a threshold."""
-    if not isinstance(rate, dict):
-        return Decimal(rate)
-    at = {0: rate["base"]} | {tier["start"]: tier["price"] for tier in rate["tiers"]}
-    return Decimal(at[max(each for each in at if each <= start)])
 
 
 @lru_cache(maxsize=PRICES_KEPT)

@@ -22,8 +22,8 @@ from governance.money.pricing import (
     TOKENS_MAX,
     RateSet,
     document_of_rates,
-    rates_of_document,
 )
+from governance.money.stated import rates_of, rates_of_document
 from governance.money.verbs import CAPS
 from jobs import transitions
 from jobs.configuration.members import Member, amount, number, of_field, of_fields, of_words
@@ -274,7 +274,7 @@ def _overrides() -> Rows:
     rows = Price.objects.filter(source=Price.Source.OVERRIDE, ends_at=None)
     prices: Rows = {}
     for row in rows.select_related("model"):
-        prices[row.model.provider, row.model.name] = dict(vars(catalogue.rates_of(row)))
+        prices[row.model.provider, row.model.name] = dict(vars(rates_of(row)))
     return prices
 
 

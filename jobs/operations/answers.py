@@ -183,6 +183,13 @@ class AttemptOut(_AttemptOut):
     runtime: NotRequired[str]
 
 
+class UnreadableAttemptOut(TypedDict):
+    """What stands in a list for an attempt that cannot be read; the others are there."""
+
+    attempt: int
+    unreadable: Annotated[str, explained("what is wrong, for a person")]
+
+
 class CoordinatesOut(TypedDict):
     """What a claim grants its worker, of the job and beside it."""
 
@@ -273,7 +280,7 @@ class JobPageOut(_PageOut):
 class AttemptPageOut(_PageOut):
     """A page of a job's attempts, oldest first."""
 
-    results: list[AttemptOut]
+    results: list[AttemptOut | UnreadableAttemptOut]
 
 
 class EventOut(TypedDict):
@@ -467,17 +474,25 @@ def unreadable_job(task_id: str) -> UnreadableOut:
 
 
 def attempts(
-    rows: list[AttemptRow], *, whole: bool, next: str | None, previous: str | None
+    rows: list[AttemptOut | UnreadableAttemptOut], *, next: str | None, previous: str | None
 ) -> AttemptPageOut:
-    """Return a page of a job's attempts.
+    """Return a page of a job's attempts."""
+    return {"results": rows, "next": next, "previous": previous}
 
-    :param whole: for the workers of its agent, who alone are told whose they were.
+
+def unreadable_attempt(number: int) -> UnreadableAttemptOut:
+    """Return what stands in a list for an attempt that cannot be read."""
+    return {
+        "attempt": number,
+        "unreadable": "This attempt cannot be read; an operator has to look.",
+    }
+
+
+def attempt(row: AttemptRow, *, whole: bool) -> AttemptOut:
+    """Return an attempt as its job's list has it.
+
+    :param whole: for the workers of its agent, who alone are told whose it was.
     """
-    found = [_attempt(row, whole=whole) for row in rows]
-    return {"results": found, "next": next, "previous": previous}
-
-
-def _attempt(row: AttemptRow, *, whole: bool) -> AttemptOut:
     times = {
         "claimed_at": instant(row.claimed_at),
         "deadline_at": instant(row.deadline_at),

@@ -7,7 +7,7 @@ from functools import partial
 
 from agents.operations.callers import principal_of
 from governance.core.idempotency import Answer
-from governance.core.isolation import apart, of_a_row
+from governance.core.isolation import past_bad_rows
 from governance.core.models import AuditEvent
 from governance.operations.operation import ANY_REVISION, DONE, Call, operation
 from governance.operations.pages import page_of
@@ -50,17 +50,11 @@ def list_jobs(call: Call) -> Answer:
 
 def _jobs(pks: list[int]) -> list[answers.ListedJobOut | answers.UnreadableOut]:
     """Return the jobs as they are listed; where some row spoils that, each by itself."""
-    try:
-        return _readable(pks)
-    except Exception as error:
-        if not of_a_row(error):
-            raise
-    names = dict(Job.objects.filter(pk__in=pks).values_list("pk", "task_id"))
 
-    def stub(pk: int, error: Exception) -> list[answers.ListedJobOut | answers.UnreadableOut]:
-        return [answers.unreadable_job(names[pk])]
+    def stub(pk: int, error: Exception) -> list[answers.UnreadableOut]:
+        return [answers.unreadable_job(Job.objects.values_list("task_id", flat=True).get(pk=pk))]
 
-    return apart(pks, _readable, stub)
+    return past_bad_rows(pks, _readable, stub)
 
 
 def _readable(pks: list[int]) -> list[answers.ListedJobOut | answers.UnreadableOut]:
@@ -113,9 +107,16 @@ def list_job_attempts(call: Call) -> Answer:
     of_job = Attempt.objects.filter(job_id=found.job.pk).only("number")
     page = page_of(of_job, call.query, key="number")
     whole = principal.kind == "agent"
-    numbers = [attempt.number for attempt in page.rows]
-    rows = read_attempts(job_pk=found.job.pk, numbers=numbers, whole=whole)
-    return Answer(DONE, answers.attempts(rows, whole=whole, next=page.next, previous=page.previous))
+
+    def readable(numbers: list[int]) -> list[answers.AttemptOut | answers.UnreadableAttemptOut]:
+        rows = read_attempts(job_pk=found.job.pk, numbers=numbers, whole=whole)
+        return [answers.attempt(row, whole=whole) for row in rows]
+
+    def stub(number: int, error: Exception) -> list[answers.UnreadableAttemptOut]:
+        return [answers.unreadable_attempt(number)]
+
+    rows = past_bad_rows([attempt.number for attempt in page.rows], readable, stub)
+    return Answer(DONE, answers.attempts(rows, next=page.next, previous=page.previous))
 
 
 @operation(

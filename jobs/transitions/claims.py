@@ -250,7 +250,7 @@ def claim_next(
     lease_seconds: int | None = None,
     among: list[int] | None = None,
     with_inputs: bool = True,
-    bytes_max: int = CLAIMS_BYTES_MAX,
+    bytes_max: int | None = None,
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
@@ -263,7 +263,7 @@ def claim_next(
     :param limit: 1 to 100.
     :param among: primary keys of the jobs that come into question; default all.
     :param with_inputs: whether the answer has the inputs beside the envelope.
-    :param bytes_max: of what is answered of them all.
+    :param bytes_max: of what is answered of them all; default `CLAIMS_BYTES_MAX`.
     :raises InvalidArgument: there is no job type of one of the names.
     :raises WrongOwner: it asks for another agent's jobs.
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
@@ -292,7 +292,7 @@ def claim_next(
         work.now = clock["now"]
         granted += _grantable(work, rows)
     pasts = _pasts(granted)
-    granted = _with_room(granted, pasts, bytes_max)
+    granted = _with_room(granted, pasts, bytes_max or CLAIMS_BYTES_MAX)
     for locked in granted:
         _grant(work, locked, lease_seconds=lease_seconds, runtime=runtime)
     work.save()

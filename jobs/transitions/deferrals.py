@@ -17,7 +17,7 @@ from governance.money import ledger
 from governance.money.ledger import Standing
 from jobs.models import Attempt, Execution
 from jobs.transitions.outcomes import already_recorded
-from jobs.transitions.work import LockedJob, Outcome, State, Work, lock, said_in_words
+from jobs.transitions.work import LockedJob, Outcome, State, Work, lock, redacted_content
 
 DEFER_SECONDS_MAX = 86_400
 #: Error codes of attempts that were deferred: for a later one, or as the job's last.
@@ -61,7 +61,7 @@ def defer(
     """
     work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
-    content = said_in_words(kind="defer", reason=reason, retry_after_seconds=retry_after_seconds)
+    content = redacted_content(kind="defer", reason=reason, retry_after_seconds=retry_after_seconds)
     if already_recorded(work, locked, number=attempt, token=fencing_token, content=content):
         return DeferOutcome("already_recorded", locked)
     standing = _judged(locked)

@@ -17,15 +17,15 @@ from jobs.transitions.preconditions import (
     recorded_before,
 )
 from jobs.transitions.work import (
+    Content,
     LockedJob,
     Outcome,
-    Said,
     State,
     Work,
     lock,
+    plain_content,
+    redacted_content,
     retry_at,
-    said,
-    said_in_words,
 )
 
 
@@ -61,7 +61,7 @@ def _complete_one(work: Work, completion: dict[str, Any]) -> Outcome:
     """
     result, pointer = completion.get("result"), completion.get("result_pointer") or ""
     needs_review = bool(completion.get("needs_review"))
-    content = said(
+    content = plain_content(
         kind="complete", result=result, result_pointer=pointer, needs_review=needs_review
     )
     locked = work.get(completion["task_id"])
@@ -112,7 +112,7 @@ def fail(
     """
     work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
-    content = said_in_words(
+    content = redacted_content(
         kind="fail", error_message=error_message, error_code=error_code, retryable=retryable
     )
     if already_recorded(work, locked, number=attempt, token=fencing_token, content=content):
@@ -150,7 +150,7 @@ def escalate(
     """Hand the job to a human: the attempt ends, the job waits for an operator's resolution."""
     work = lock([task_id], entry=entry, numbers=[attempt], unnumbered=attempt is None)
     locked = work.get(task_id)
-    content = said_in_words(kind="escalate", reason=reason, notify_to=notify_to)
+    content = redacted_content(kind="escalate", reason=reason, notify_to=notify_to)
     if already_recorded(work, locked, number=attempt, token=fencing_token, content=content):
         return Outcome("already_recorded", locked)
     reason = without_secrets(reason)
@@ -214,7 +214,7 @@ def already_recorded(
     *,
     number: int | None,
     token: int | None,
-    content: Said,
+    content: Content,
 ) -> bool:
     """Return whether the write is a repetition of the attempt's recorded outcome.
 
@@ -234,7 +234,7 @@ def already_recorded(
         number, token = implied_attempt(work, locked, content=content)
     attempt = locked.attempts.get(number)
     if attempt is not None and attempt.fencing_token == token and attempt.ended_at is not None:
-        if content.is_what(attempt.outcome_sha256):
+        if content.recorded_as(attempt.outcome_sha256):
             return True
         if attempt.outcome in REPORTED:
             raise OutcomeConflict(current={"outcome": attempt.outcome, "state": locked.job.state})

@@ -29,7 +29,7 @@ from governance.core.errors import (
     StaleFencingToken,
 )
 from jobs.models import Attempt, Execution, Job, Review
-from jobs.transitions.work import EndedAttempt, LockedJob, Said, State, Work
+from jobs.transitions.work import Content, EndedAttempt, LockedJob, State, Work
 
 #: The actors that are people, by where they come from: `user:anna` at the console, `command:anna`
 #: at a shell. The function `jobs_person` of the database holds the same list.
@@ -350,7 +350,7 @@ def need_session(work: Work) -> None:
 
 
 def implied_attempt(
-    work: Work, locked: LockedJob, *, content: Said | None = None, unnamed: bool = False
+    work: Work, locked: LockedJob, *, content: Content | None = None, unnamed: bool = False
 ) -> tuple[int, int]:
     """Return attempt and token of a write that names neither: its holder means the running one.
 
@@ -375,7 +375,7 @@ def implied_attempt(
         others = named and earlier.session_id != attempt.session_id
         if earlier.number == attempt.number or others:
             continue
-        again = content is not None and content.is_what(earlier.outcome_sha256)
+        again = content is not None and content.recorded_as(earlier.outcome_sha256)
         if earlier.outcome not in REPORTED or again:
             raise FencingTokenRequired(
                 f"This may be the late word of attempt {earlier.number}. Claim the job again: the"
@@ -385,10 +385,10 @@ def implied_attempt(
     return attempt.number, attempt.fencing_token
 
 
-def recorded_before(work: Work, locked: LockedJob, *, content: Said) -> bool:
+def recorded_before(work: Work, locked: LockedJob, *, content: Content) -> bool:
     """Return whether an earlier attempt of a caller that holds none has recorded just this."""
     return not holds(work, locked) and any(
-        content.is_what(ended.outcome_sha256)
+        content.recorded_as(ended.outcome_sha256)
         and _made(work, locked, ended, activated=ended.activated, lineage=ended.lineage)
         for ended in locked.ended
     )

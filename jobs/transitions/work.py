@@ -534,27 +534,27 @@ def from_row(row: sql.Row) -> LockedJob:
 
 
 @dataclass(frozen=True)
-class Said:
+class Content:
     """What a write says, as digests by which its repetition is known. `stored` is kept in rows."""
 
     stored: str
     known: frozenset[str]
 
-    def is_what(self, recorded: str) -> bool:
+    def recorded_as(self, recorded: str) -> bool:
         """Return whether this was said by the write of which that digest was kept."""
         return recorded in self.known
 
 
-def said(**content: Any) -> Said:
+def plain_content(**content: Any) -> Content:
     """Return what a write says whose content is kept as it was sent."""
     sha256 = digest(**content)
-    return Said(sha256, frozenset((sha256,)))
+    return Content(sha256, frozenset((sha256,)))
 
 
-def said_in_words(**content: Any) -> Said:
+def redacted_content(**content: Any) -> Content:
     """Return what a write says of whose words secrets are taken out before they are kept."""
     known = redaction.fingerprints(canonical(content))
-    return Said(known[0], frozenset(known))
+    return Content(known[0], frozenset(known))
 
 
 def digest(**content: Any) -> str:

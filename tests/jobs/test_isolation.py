@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
@@ -103,6 +104,9 @@ class Calls:
     def list_jobs(self) -> Any:
         return self.ops.get("/v1/jobs")
 
+    def list_job_attempts(self) -> Any:
+        return self.ops.get(f"/v1/jobs/{self.good.task_id}/attempts")
+
     def list_job_events(self) -> Any:
         return self.ops.get(f"/v1/jobs/{self.good.task_id}/events")
 
@@ -123,7 +127,7 @@ ON_PAGES = (
 #: These find the jobs at work; the others before.
 AT_WORK = {"complete_jobs", "heartbeat_leases"}
 #: These have nothing of the job in their answer.
-WITHOUT = {"list_skills", "list_job_events"}
+WITHOUT = {"list_skills", "list_job_attempts", "list_job_events"}
 
 
 @pytest.mark.parametrize("kind", PLANTED)
@@ -145,6 +149,23 @@ def test_no_list_and_no_batch_fails_for_one_bad_row(
         assert len(results) == 2
     elif name not in WITHOUT:
         assert good.task_id in [r.get("task_id", r.get("job", {}).get("task_id")) for r in shown]
+
+
+def test_an_attempt_that_cannot_be_read_is_named_in_its_list(
+    hermes_token: str, submitter_token: str, make_job: MakeJob
+) -> None:
+    job, worker = make_job(max_attempts=2), Api(hermes_token)
+    for number in (1, 2):
+        Job.objects.update(available_at=clock.now() - timedelta(seconds=1))
+        next_jobs(worker)
+        failure = {"worker_id": "w-1", "attempt": number, "fencing_token": number}
+        worker.post(f"/v1/jobs/{job.task_id}/fail", failure | {"error_message": "no"})
+    spoil("jobs_attempt", "claimed_at", "'infinity'", where=f"job_id = {job.pk} AND number = 1")
+
+    for api in (worker, Api(submitter_token)):
+        first, second = api.get(f"/v1/jobs/{job.task_id}/attempts").json()["results"]
+        assert (first["attempt"], "unreadable" in first) == (1, True)
+        assert (second["attempt"], second["outcome"]) == (2, "failed")
 
 
 def test_a_job_that_cannot_be_read_is_named_in_its_list(
@@ -310,7 +331,7 @@ def test_what_a_request_says_is_not_held_against_the_row(
     def broken(**_: Any) -> str:
         raise ValueError("a fault of the program")
 
-    monkeypatch.setattr("jobs.transitions.outcomes.digest", broken)
+    monkeypatch.setattr("jobs.transitions.outcomes.plain_content", broken)
     said = {"worker_id": "w-1", "attempt": 1, "fencing_token": 1, "result": 1}
     single = worker.post(f"/v1/jobs/{job.task_id}/complete", said)
     items = {"completions": [said | {"task_id": job.task_id}]}

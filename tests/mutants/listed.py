@@ -477,7 +477,7 @@ MUTANTS = (
     Mutant(
         "digest of a repeated outcome",
         OUTCOMES,
-        "        if content.is_what(attempt.outcome_sha256):\n            return True",
+        "        if content.recorded_as(attempt.outcome_sha256):\n            return True",
         "        if True:\n            return True",
         ("tests/jobs/test_outcomes.py",),
     ),

@@ -131,6 +131,7 @@ def test_a_reservation_is_resolved_with_every_counter_and_says_its_basis(
     assert answer.status_code == 200
     assert answer.json() == {
         "outcome": "recorded",
+        "result_code": "APPLIED",
         "state": "settled",
         "actual": "0.00016",
         "cost_basis": "actual",
@@ -163,6 +164,7 @@ def test_a_reservation_is_resolved_by_odd_usage_at_the_estimate(
     assert answer.status_code == 200
     assert answer.json() | {"outcome": ""} == {
         "outcome": "",
+        "result_code": "APPLIED",
         "state": "settled",
         "actual": "0.003",
         "cost_basis": "estimate",
