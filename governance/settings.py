@@ -23,7 +23,7 @@ import structlog
 from csp.constants import NONE, SELF
 from django.core.exceptions import ImproperlyConfigured
 
-from governance.local import embedded, folder, keys
+from governance.local import embedded, folder, keys, rendezvous
 
 env = environ.Env()
 
@@ -163,7 +163,7 @@ _owner_address = env.str("FENCEPOST_OWNER_DSN", default="") or env.str(
     "DATABASE_OWNER_URL", default=""
 )
 if not (_address or _owner_address):
-    _owner_address = embedded.running_dsn(DATA_DIR, role=embedded.OWNER) or ""
+    _owner_address = embedded.running_dsn(DATA_DIR, role=rendezvous.OWNER) or ""
 #: The same database as the role that owns its tables; empty where the service itself does.
 OWNER_DATABASE: dict[str, Any] = (
     embedded.django_database(_owner_address, session_settings=SESSION_SETTINGS)

@@ -90,8 +90,9 @@ def fingerprints(content: bytes) -> tuple[str, ...]:
     return (*keyed, hashlib.sha256(content).hexdigest())
 
 
-def _derived(key: str) -> bytes:
-    return hashlib.sha256(b"fencepost.redaction:" + key.encode()).digest()
+def _derived(key: str | bytes) -> bytes:
+    raw = key.encode() if isinstance(key, str) else key
+    return hashlib.sha256(b"fencepost.redaction:" + raw).digest()
 
 
 def _member(key: str, value: Any) -> Any:

@@ -40,7 +40,7 @@ def rates_of_document(document: Document) -> StatedRates:
     rates = []
     for start in sorted(starts):
         stated = {RATE_OF[name]: _at(prices[key], start) for name, key in keys.items()}
-        rates.append(RateSet(start, **({"output": None} | stated)))
+        rates.append(RateSet(start, **({"output": None} | stated)))  # type: ignore[arg-type]
     search_rate = prices.get(SEARCH_KEY)
     return StatedRates(
         rates,
