@@ -22,6 +22,8 @@ INTEGER_MAX = 2**53 - 1
 DEPTH_MAX = 32
 MEMBERS_MAX = 10_000
 BODY_BYTES_MAX = 16 * 1024 * 1024
+#: Python reads no integer of more than some thousands of digits; so many of them are beyond all.
+READABLE_DIGITS = 1000
 
 _SHA256_HEX = re.compile(r"[0-9a-f]{64}")
 _EXTERNAL_REQUEST_ID = re.compile(r"xr_[0-9a-f]{64}")
@@ -39,6 +41,13 @@ class NotStrictJson(ValueError):
         super().__init__(detail)
         self.detail = detail
         self.pointer = pointer
+
+
+class NotStrictItem(dict[str, Any]):
+    """Stands in a batch for an item that is JSON, but not the I-JSON that this service reads.
+
+    Its members say what is wrong, and where in the item: `detail`, and `pointer`.
+    """
 
 
 def canonical(value: Any) -> bytes:
@@ -120,7 +129,13 @@ def call_number(*, external_request_id: str, route_request_id: str) -> int:
     return int(number)
 
 
-def parse_strict(body: bytes, *, depth_max: int = DEPTH_MAX, members_max: int = MEMBERS_MAX) -> Any:
+def parse_strict(
+    body: bytes,
+    *,
+    depth_max: int = DEPTH_MAX,
+    members_max: int = MEMBERS_MAX,
+    batch: bool = False,
+) -> Any:
     """Return the value of an I-JSON text.
 
     Numbers with a fraction or exponent become floats.  Whole numbers beyond 2^53-1 are refused in
@@ -128,15 +143,15 @@ def parse_strict(body: bytes, *, depth_max: int = DEPTH_MAX, members_max: int = 
 
     :param depth_max: how deep objects and arrays may nest.
     :param members_max: how many members one object or array may have.
+    :param batch: an item of the outermost array, or of an array in the outermost object, that is
+        faulty spoils no other: a `NotStrictItem` takes its place.
     :raises NotStrictJson: not UTF-8, not JSON, a duplicate key, NaN or an infinity, a lone
         surrogate, NUL, an integer beyond 2^53-1, or a limit passed.
     """
     if len(body) > BODY_BYTES_MAX:
         raise NotStrictJson(f"more than {BODY_BYTES_MAX} bytes")
     try:
-        value = json.loads(
-            body.decode("utf-8"), object_pairs_hook=_object, parse_constant=_no_constant
-        )
+        value = _read(body.decode("utf-8"))
     except NotStrictJson:
         raise
     except UnicodeDecodeError as error:
@@ -147,11 +162,41 @@ def parse_strict(body: bytes, *, depth_max: int = DEPTH_MAX, members_max: int = 
         ) from error
     except RecursionError as error:
         raise NotStrictJson(f"nested deeper than {depth_max}") from error
-    except ValueError as error:  # an integer too long to be read at all
-        raise NotStrictJson(f"an integer beyond {INTEGER_MAX} (2^53-1)") from error
-    if fault := _fault(value, "", depth_max, members_max):
+    fault = _fault(value, "", depth_max, members_max)
+    if fault is not None and batch:
+        _set_items_apart(value, depth_max, members_max)
+        fault = _fault(value, "", depth_max, members_max)
+    if fault is not None:
         raise fault
     return value
+
+
+def _read(text: str) -> Any:
+    """Return the value of a JSON text as it is, to be looked through."""
+    hooks: dict[str, Any] = {"object_pairs_hook": _object, "parse_constant": _no_constant}
+    try:
+        return json.loads(text, **hooks)
+    except (NotStrictJson, json.JSONDecodeError):
+        raise
+    except ValueError:  # an integer of more digits than Python reads
+        return json.loads(text, parse_int=_bounded_int, **hooks)
+
+
+def _bounded_int(digits: str) -> int:
+    """Return the integer, or one that is too large as well and can be read."""
+    return int(digits[:READABLE_DIGITS])
+
+
+def _set_items_apart(value: Any, depth_max: int, members_max: int) -> None:
+    """Put a `NotStrictItem` in the place of each faulty item of the batch."""
+    arrays, depth_left = ([value], depth_max - 1) if type(value) is list else ([], 0)
+    if isinstance(value, dict):
+        arrays = [member for member in value.values() if type(member) is list]
+        depth_left = depth_max - 2
+    for array in arrays:
+        for place, item in enumerate(array[:members_max]):
+            if fault := _fault(item, "", depth_left, members_max):
+                array[place] = NotStrictItem(detail=fault.detail, pointer=fault.pointer)
 
 
 class _Duplicated(dict[str, Any]):

@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 
 from governance.core import audit, deadlines, idempotency, sql
+from governance.core.digests import NotStrictItem
 from governance.core.errors import (
     FieldFault,
     IdempotencyKeyRequired,
@@ -175,6 +176,9 @@ def _items(operation: Operation, body: Any) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _item(shape: type[Shape], data: Any) -> dict[str, Any] | InvalidArgument:
+    if isinstance(data, NotStrictItem):
+        fault = FieldFault(data["pointer"], data["detail"])
+        return InvalidArgument("The item is not I-JSON.", errors=[fault])
     try:
         return shaped(shape, data)
     except InvalidArgument as fault:

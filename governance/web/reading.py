@@ -44,6 +44,8 @@ def arrival() -> float:
 def json_of(request: HttpRequest, operation: Operation) -> Any:
     """Return the JSON body; None without one.
 
+    An item of a batch that is no I-JSON is a `NotStrictItem` there, and spoils no other.
+
     :raises UnsupportedMediaType, PayloadTooLarge, InvalidArgument: it is not one we take.
     """
     raw = _bytes_of(request, BATCH_BYTES_MAX if operation.batch_max else BODY_BYTES_MAX)
@@ -52,7 +54,7 @@ def json_of(request: HttpRequest, operation: Operation) -> Any:
     if request.content_type != JSON_TYPE:
         raise UnsupportedMediaType()
     try:
-        return parse_strict(raw)
+        return parse_strict(raw, batch=bool(operation.batch_max))
     except ValueError as error:
         fault = FieldFault(getattr(error, "pointer", ""), str(error)[:500])
         raise InvalidArgument("The body is not I-JSON.", errors=[fault]) from error

@@ -193,6 +193,48 @@ def test_limits_of_depth_and_members_are_kept():
         digests.parse_strict(b'{"a": [1, 2, 3]}', members_max=2)
 
 
+FAULTY = [
+    (b'{"n": 9007199254740993}', "/n"),
+    (b'{"n": ' + b"9" * 5000 + b"}", "/n"),
+    (b'"x\\u0000"', ""),
+    (b'{"a": "\\ud800"}', "/a"),
+    (b'{"a": 1, "a": 2}', "/a"),
+    (b"[" * 40 + b"]" * 40, "/0" * 30),
+]
+
+
+@pytest.mark.parametrize(("item", "pointer"), FAULTY)
+@pytest.mark.parametrize("form", [b"[1, %s, 2]", b'{"items": [1, %s, 2], "beside": "b"}'])
+def test_a_faulty_item_of_a_batch_spoils_no_other(form, item, pointer):
+    body = form % item
+
+    read = digests.parse_strict(body, batch=True)
+
+    items = read if isinstance(read, list) else read["items"]
+    assert items[::2] == [1, 2]
+    assert isinstance(items[1], digests.NotStrictItem)
+    assert items[1]["pointer"].startswith(pointer)
+    assert digests.canonical(items[1])  # it can be a part of the digest of its request
+    with pytest.raises(digests.NotStrictJson):
+        digests.parse_strict(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"items": [1], "items": [2]}',
+        b'{"items": [1], "beside": "\\u0000"}',
+        b'{"items": [1], "beside": {"a": [9007199254740993]}}',
+        b"[1, NaN]",
+        b"[1, {]",
+        b"[" + b"1," * 10_000 + b"1]",
+    ],
+)
+def test_a_batch_whose_outer_form_is_faulty_is_refused(body):
+    with pytest.raises(digests.NotStrictJson):
+        digests.parse_strict(body, batch=True)
+
+
 def test_surrogate_pairs_and_finite_numbers_are_read():
     body = '{"a": "\\ud83d\\ude00é", "n": [1.5, -0.0, 1e-7, 9007199254740991]}'.encode()
 
