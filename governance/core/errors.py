@@ -188,7 +188,7 @@ class NotFound(DomainError):
 class TaskIdReserved(PermissionDenied):
     """Another submitter owns the prefix of this task id; choose another."""
 
-    reason, retry = "TASK_ID_RESERVED", "never"
+    reason = "TASK_ID_RESERVED"
 
 
 class TaskIdTaken(DomainError):

@@ -231,10 +231,9 @@ class Call:
         :raises InvalidArgument: a filter has a value that it does not take.
         """
         assert self.operation.filters is not None
-        # An empty value is asked for by mistake, and would narrow nothing.
-        if empty := [
-            name for name in self.operation.filters.base_filters if self.query.get(name) == ""
-        ]:
+        # A blank value is asked for by mistake, and would narrow nothing.
+        names = self.operation.filters.base_filters
+        if empty := [name for name in names if self.query.get(name, "-").strip() == ""]:
             faults = [FieldFault(f"/{name}", "It is empty.") for name in empty]
             raise InvalidArgument("A filter is not valid.", errors=faults)
         filters = self.operation.filters(self.query, queryset=queryset)

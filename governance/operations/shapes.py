@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -108,7 +108,10 @@ class Choice(serializers.ChoiceField):
 
 
 class Instant(serializers.DateTimeField):
-    """An RFC 3339 date-time with its offset, within the bounds of all instants."""
+    """An RFC 3339 date-time with its offset, within the bounds of all instants; read as UTC.
+
+    The database takes no offset of 16 hours or more, which RFC 3339 has up to 23:59.
+    """
 
     default_error_messages = {"bounds": f"It must be {fields.INSTANT_BOUNDS}."}
 
@@ -121,7 +124,7 @@ class Instant(serializers.DateTimeField):
             self.fail("invalid", format="a date and time that exist")
         if not fields.bounded(at):
             self.fail("bounds")
-        return at
+        return at.astimezone(UTC)
 
 
 class Uuid(serializers.UUIDField):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
@@ -159,6 +160,15 @@ def test_an_instant_is_the_same_with_another_offset(ops):
 
     assert (same.status_code, same.json()["outcome"]) == (200, "already_queued")
     assert refused(other) == (409, "TASK_CONTENT_MISMATCH")
+
+
+@pytest.mark.parametrize("offset", ["+23:59", "-23:59", "+16:00"])
+def test_an_instant_may_have_any_offset_that_there_is(ops, offset):
+    response = ops.post("/v1/jobs", TASK | {"available_at": f"2100-03-01T12:00:00{offset}"})
+
+    assert response.status_code == 201, response.content
+    [at] = Job.objects.values_list("available_at", flat=True)
+    assert at == datetime.fromisoformat(f"2100-03-01T12:00:00{offset}")
 
 
 #: Years 10000 and 0 in UTC, and the first instants beyond the bounds.
@@ -382,10 +392,11 @@ def test_jobs_are_filtered(ops, claimed, query, expected):
     "created_after created_before cursor page_size".split(),
 )
 def test_an_empty_filter_is_refused(ops, claimed, name):
-    response = ops.get(f"/v1/jobs?{name}=")
+    for blank in ("", "%20"):
+        response = ops.get(f"/v1/jobs?{name}={blank}")
 
-    assert refused(response) == (400, "INVALID_ARGUMENT")
-    assert [fault["pointer"] for fault in response.json()["errors"]] == [f"/{name}"]
+        assert refused(response) == (400, "INVALID_ARGUMENT")
+        assert [fault["pointer"] for fault in response.json()["errors"]] == [f"/{name}"]
 
 
 @pytest.mark.parametrize(
@@ -877,6 +888,39 @@ def test_a_batch_of_malformed_items_is_answered_under_its_key(worker, claimed):
     assert [item["status"] for item in first.json()["results"]] == [400, 400]
     assert again.content == first.content
     assert again["Idempotent-Replayed"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("odd", "pointer"),
+    [
+        ('{"task_id": "t-1", "attempt": 1, "fencing_token": 9007199254740993}', "/fencing_token"),
+        ('{"task_id": "t-1\\u0000", "attempt": 1, "fencing_token": 1}', "/task_id"),
+        ('{"task_id": "t-1", "attempt": 1, "attempt": 1, "fencing_token": 1}', "/attempt"),
+    ],
+)
+def test_a_heartbeat_that_is_no_i_json_lets_no_other_lease_run_out(worker, claimed, odd, pointer):
+    body = f'{{"worker_id": "w1", "leases": [{odd}, {json.dumps(lease_of(claimed))}]}}'
+
+    response = worker.post("/v1/leases/heartbeat", raw=body.encode())
+
+    refusal, renewed = response.json()["results"]
+    assert (refusal["status"], refusal["errors"][0]["pointer"]) == (400, pointer)
+    assert renewed["outcome"] == "renewed"
+
+
+def test_a_batch_with_an_item_that_is_no_i_json_is_answered_under_its_key(worker, claimed):
+    good = json.dumps({"task_id": "t-1", **authority(claimed), "result": 1})
+    name, odd = key(), good.replace('"result": 1', '"result": "\\u0000"')
+
+    def send(*items):
+        body = f'{{"completions": [{", ".join(items)}]}}'.encode()
+        return worker.post("/v1/jobs/complete/batch", raw=body, Idempotency_Key=name)
+
+    first, again, other = send(odd, good), send(odd, good), send(good, good)
+
+    assert [item["status"] for item in first.json()["results"]] == [400, 200]
+    assert (again.content, again["Idempotent-Replayed"]) == (first.content, "true")
+    assert refused(other) == (422, "IDEMPOTENCY_KEY_REUSED")
 
 
 @pytest.mark.parametrize(
