@@ -228,6 +228,7 @@ def test_a_verb_without_a_permission_is_noticed(checkout: Checkout, violation: s
         (house.hints_after_commit_cannot_fail_a_write, "transaction.on_commit(print)"),
         (house.advisory_locks_have_classes_of_their_own, "OTHER_LOCK_CLASS = 1"),
         (house.no_file_is_too_long, "\n" * house.LINES_MAX),
+        (house.no_name_is_defined_twice, "def fact():\n    pass"),
         (house.docstrings_open_with_a_verb, 'def _():\n    """What it does."""'),
         (house.docstrings_open_with_a_verb, 'def _():\n    """Whether it does."""'),
         (house.docstrings_open_with_a_verb, 'def _():\n    """:raises NotFound: it is gone."""'),

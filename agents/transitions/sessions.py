@@ -336,7 +336,9 @@ def _session_of(
         _describe(agent, live, boot, principal, now)
         return live, False
     if live is not None and claimed is not None:
-        return _rebind(agent, live, boot, principal, operation_id, epoch, now), True
+        _rebind(agent, live, principal, operation_id, epoch, now)
+        _describe(agent, live, boot, principal, now)
+        return live, True
     return _begin(agent, boot, principal, operation_id, epoch, now), False
 
 
@@ -345,19 +347,15 @@ def _was(session: Session, claimed: UUID) -> bool:
     return session.session_id == claimed or session.former.filter(former_id=claimed).exists()
 
 
-def _belong(session: Session, principal: Principal) -> None:
-    """Let the session name the lineage and the certificate that its process has now."""
-    session.lineage = session.lineage or principal.lineage
-    session.certificate_sha256 = principal.presented_sha256 or session.certificate_sha256
-
-
 def _describe(
     agent: Agent, session: Session, boot: Boot, principal: Principal, now: datetime
 ) -> None:
     """Keep what a boot that comes back says of itself, and audit what it says otherwise."""
     given = {name: getattr(boot, name) for name in DESCRIBED}
     was = (session.lineage, session.certificate_sha256)
-    _belong(session, principal)
+    # It names the lineage and the certificate that its process has now.
+    session.lineage = session.lineage or principal.lineage
+    session.certificate_sha256 = principal.presented_sha256 or session.certificate_sha256
     if was != (session.lineage, session.certificate_sha256):
         session.save(update_fields=["lineage", "certificate_sha256"])
         details = _named(session, by=principal) | {"certificate_before": was[1]}
@@ -381,12 +379,11 @@ def _describe(
 def _rebind(
     agent: Agent,
     session: Session,
-    boot: Boot,
     principal: Principal,
     operation_id: str,
     epoch: UUID,
     now: datetime,
-) -> Session:
+) -> None:
     """Bind the session to the new epoch, under a new id.
 
     The row stays, so that its leases stay bound to it; who calls by the id that it had is told to
@@ -400,19 +397,15 @@ def _rebind(
         ended_at=now,
     )
     session.session_id = uuid7()
-    _belong(session, principal)
-    session.generation = _next_generation(agent, boot.cell_id)
+    session.generation = _next_generation(agent, session.cell_id)
     session.dispatcher_epoch = epoch
     session.activation_operation_id = operation_id
-    session.protocol_version, session.runtime = boot.protocol_version, boot.runtime
-    session.capabilities = boot.capabilities
     session.save()
     details = _named(session, by=principal) | {
         "former_session_id": str(former.former_id),
         "permits_revoked": workload.ask().revoke_permits(session_pk=session.pk, at=now),
     }
     _note(agent, "session.rebound", principal.text, now, details=details)
-    return session
 
 
 def _begin(

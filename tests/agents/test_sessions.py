@@ -141,6 +141,20 @@ def test_a_boot_that_is_current_keeps_its_session(hermes):
     assert Activation.objects.count() == 3
 
 
+def test_a_boot_that_is_bound_to_a_new_epoch_is_audited_for_what_it_says_otherwise(hermes):
+    first = start(hermes)
+    epochs.rotate(**BY)
+    again = start(
+        hermes, "op-2", capabilities={"gpu": True}, previous_session_id=UUID(first["session_id"])
+    )
+
+    assert again["rebound"] is True
+    assert Session.objects.get(kind="activated").capabilities == {"gpu": True}
+    described = AuditEvent.objects.get(subject="agent:hermes", action="session.described")
+    details = json.loads(bytes(described.body))["details"]
+    assert (details["changed"], details["session_id"]) == (["capabilities"], again["session_id"])
+
+
 def test_a_new_epoch_refuses_the_old_one_until_the_agent_activates_again(hermes, make_job):
     job = make_job()
     answer = start(hermes)

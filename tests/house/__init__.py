@@ -51,6 +51,7 @@ from tests.house.rooms import (
     no_arrow_upward_by_a_string,
     no_file_is_too_long,
     no_module_is_a_drawer,
+    no_name_is_defined_twice,
     the_worker_knows_only_the_api,
 )
 
@@ -69,6 +70,7 @@ RULES: tuple[Rule, ...] = (
     no_module_is_a_drawer,
     no_file_is_too_long,
     no_arrow_upward_by_a_string,
+    no_name_is_defined_twice,
     the_worker_knows_only_the_api,
     every_verb_has_a_permission,
     every_refusal_is_raised,

@@ -67,3 +67,37 @@ def the_worker_knows_only_the_api(checkout: Checkout) -> list[str]:
     """The worker runs on another machine: it has neither Django nor our server's packages."""
     theirs = r"(django|governance|jobs|psycopg|rest_framework|agents(?!\.(runtime|worker)\b))(\.|$)"
     return [f"{m.path}: {n}" for m in checkout.worker() for n in importing(m.source, theirs)]
+
+
+def no_name_is_defined_twice(checkout: Checkout) -> list[str]:
+    """The later function or class of a name takes the place of the first, without a word.
+
+    Two branches that are brought together may each have made one. Registered functions, named `_`,
+    overloads and the setters of a property are not meant.
+    """
+    modules = subject_to("no_name_is_defined_twice", [*checkout.modules(), *checkout.worker()])
+    return [f"{m.path}:{twice}" for m in modules for twice in _defined_twice(m.source)]
+
+
+@cache
+def _defined_twice(source: str) -> list[str]:
+    twice = []
+    for scope in ast.walk(parsed(source)):
+        if not isinstance(scope, ast.Module | ast.ClassDef):
+            continue
+        seen: set[str] = set()
+        for node in scope.body:
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                continue
+            if any(_beside(decorator) for decorator in node.decorator_list) or node.name == "_":
+                continue
+            if node.name in seen:
+                twice.append(f"{node.lineno}: {node.name}")
+            seen.add(node.name)
+    return twice
+
+
+def _beside(decorator: ast.expr) -> bool:
+    """Return whether what it decorates stands beside another of its name."""
+    name = decorator.attr if isinstance(decorator, ast.Attribute) else ast.unparse(decorator)
+    return name in {"overload", "setter"}
