@@ -11,6 +11,7 @@ import pytest
 
 from agents.models import Scope
 from fencepost_worker.envelopes import PAYLOAD_MEMBERS
+from governance.core import permissions
 from governance.core.precedence import PRECEDENCE
 from governance.evidence.envelopes import EXECUTION_FIELDS
 from governance.money.models import Reservation
@@ -183,6 +184,20 @@ def test_every_sink_is_configured_and_documented() -> None:
         module = importlib.import_module(f"governance.relay.sinks.{name}")
         assert f"{name}.destination()" in configured
         assert module.NAME in how_to
+
+
+def test_who_upgrades_is_told_which_permissions_are_new_and_whose_they_are() -> None:
+    page = (ROOT / "docs/how-to/deploy.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([\w, ]+) \|$", page, re.MULTILINE)
+    held = {group: permissions.held_by(group) for group in permissions.GROUPS}
+    told = {name: set(groups.split(", ")) for name, groups in rows}
+    unreleased = CHANGELOG.partition("## Unreleased")[2].partition("\n## ")[0]
+    new = re.findall(r"[Nn]ew\s+permission(?: |\n  )`(\w+)`", unreleased)
+    new += re.findall(r"`(\w+)` \(new permission", unreleased)
+
+    assert sorted(told) == sorted(new)
+    for name, groups in told.items():
+        assert {group for group in held if name in held[group]} == groups, name
 
 
 def test_version_and_changelog_agree() -> None:
