@@ -14,7 +14,7 @@ from agents.models import AdmissionChange, Agent
 from agents.principals import Principal
 from governance.core import audit, clock
 from governance.core.errors import BarrierConflict, GenerationMismatch, NotFound, PermissionDenied
-from governance.core.idempotency import Key
+from governance.core.idempotency import Key, take
 from governance.core.reasons import required
 
 SWEEPER = "system:sweeper"
@@ -76,8 +76,14 @@ def set_admission(
     """
     reason = required(reason)
     itself = _is_agent(principal, agent, state)
-    [row] = barrier.hold([agent], key=key)
+    try:
+        [row] = barrier.hold([agent])
+    except NotFound:
+        take(key)
+        raise
     by = _named(principal, session)
+    # A stored answer is for who may still act.
+    take(key)
     before = row.admission_changes.filter(barrier_id=barrier_id).first()
     if before is not None:
         return _again(before, state, expected_generation)

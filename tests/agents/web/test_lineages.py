@@ -137,6 +137,24 @@ def test_no_call_of_another_lineage_in_the_session_does_anything(mine, other, ma
     assert mine.call(f"jobs/{job.task_id}/complete", held | {"result": {}}).status_code == 200
 
 
+def test_the_stored_answer_of_an_admission_is_for_who_may_still_act(mine, other):
+    body = {"state": "draining", "barrier_id": "b", "expected_generation": 1, "reason": "why"}
+    name, mine_of_before = str(uuid7()), mine.told["session_id"]
+
+    def drain(**over):
+        return mine.call("agents/hermes/admission", body, **({"Idempotency_Key": name} | over))
+
+    assert drain().status_code == 200
+    assert drain()["Idempotent-Replayed"] == "true"
+    assert refused(drain(api=other)) == OF_ANOTHER
+
+    mine.activate(boot_id="another")
+    superseded = drain(Fencepost_Session=mine_of_before)
+    assert refused(superseded) == (401, "SESSION_SUPERSEDED")
+    # A restarted process is given its answer.
+    assert drain()["Idempotent-Replayed"] == "true"
+
+
 def test_another_lineage_activates_neither_the_boot_nor_the_cell(mine, other):
     before = rows()
     for over in (
