@@ -58,10 +58,6 @@ FAULTS: dict[str, Callable[[UUID], DomainError]] = {
 FENCED = frozenset({"superseded", "stale epoch"})
 
 
-#: The SQL of the dispatcher epoch in force, for statements that have no row of the fleet.
-EPOCH = "(SELECT dispatcher_epoch FROM agents_fleet WHERE id = 1)"
-
-
 def session_fault(session: str, epoch: str) -> str:
     """Return the SQL of why a session may not act: a word of `FAULTS`, or NULL.
 
