@@ -13,12 +13,15 @@ class AgentsConfig(AppConfig):
     def ready(self) -> None:
         from agents import console, triggers  # noqa: F401 - pages and triggers register themselves
         from agents.metrics import gauges
+        from agents.models import Agent
         from agents.verbs import VERBS
         from governance.core import verbs
+        from governance.money import scopes
         from governance.web import metrics
 
         verbs.register(*VERBS)
         metrics.register(gauges)
+        scopes.know("agent", lambda name: Agent.objects.filter(name=name).exists())
         post_migrate.connect(add_permissions, sender=self)
 
 

@@ -7,7 +7,7 @@ class GovernanceConfig(AppConfig):
 
     def ready(self) -> None:
         from governance import checks, triggers  # noqa: F401 - they register themselves
-        from governance.console import ground, money, streams  # noqa: F401 - so do pages
+        from governance.console import corrections, ground, money, streams  # noqa: F401 - so do pages
         from governance.core import verbs
         from governance.money.verbs import VERBS as MONEY_VERBS
         from governance.relay.verbs import VERBS as RELAY_VERBS

@@ -14,6 +14,7 @@
 
 import logging
 import re
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -312,6 +313,17 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 1_048_576
 
 #: What Prometheus sends as bearer token; without one, only this machine is told.
 METRICS_TOKEN = env.str("FENCEPOST_METRICS_TOKEN", default="")
+
+# ---- money ----------------------------------------------------------------------------------
+
+_confirm_usd = env.str("FENCEPOST_ADJUSTMENT_CONFIRM_USD", default="")
+try:
+    #: Corrections of what a call cost above this amount, either way, need a second governor.
+    ADJUSTMENT_CONFIRM_USD = Decimal(_confirm_usd) if _confirm_usd else None
+except InvalidOperation:
+    raise ImproperlyConfigured(
+        f"FENCEPOST_ADJUSTMENT_CONFIRM_USD is {_confirm_usd!r}: an amount, or not set."
+    ) from None
 
 # ---- the console -----------------------------------------------------------------------------
 

@@ -101,6 +101,59 @@ BEGIN
 END
 """,
 )
+_COUNTED = """
+    -- Whoever adjusts the same call waits here, and then sees what the one before has made of it.
+    PERFORM 1 FROM governance_reservation r WHERE r.reservation_id = adjusted.resolution_id
+        FOR NO KEY UPDATE;
+    IF (SELECT e.cost FROM governance_resolution e WHERE e.reservation_id = adjusted.resolution_id)
+       + (SELECT coalesce(sum(a.amount), 0) FROM governance_adjustment a
+           LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id
+          WHERE a.resolution_id = adjusted.resolution_id
+            AND (NOT a.needs_confirmation OR v.verdict = 'confirmed'))
+       + adjusted.amount < 0 THEN
+        RAISE EXCEPTION 'the cost of a call does not fall below 0'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+"""
+ADJUSTMENT_RULES = Function(
+    "governance_adjustment_guard",
+    "What a call cost does not fall below 0 by the adjustments that count.",
+    f"""
+DECLARE
+    adjusted governance_adjustment := NEW;
+BEGIN
+    IF NEW.needs_confirmation THEN
+        RETURN NEW;
+    END IF;
+{_COUNTED}
+    RETURN NEW;
+END
+""",
+)
+ADJUSTMENTVERDICT_RULES = Function(
+    "governance_adjustmentverdict_guard",
+    "Only what needs it is confirmed or declined, and confirmed only by somebody else than who "
+    "made it; what the call cost does not fall below 0.",
+    f"""
+DECLARE
+    adjusted governance_adjustment;
+BEGIN
+    SELECT * INTO adjusted FROM governance_adjustment a WHERE a.adjustment_id = NEW.adjustment_id;
+    IF NOT adjusted.needs_confirmation THEN
+        RAISE EXCEPTION 'the adjustment counts already' USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.verdict <> 'confirmed' THEN
+        RETURN NEW;
+    END IF;
+    IF NEW.decided_by = adjusted.made_by THEN
+        RAISE EXCEPTION 'nobody confirms an adjustment of their own'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+{_COUNTED}
+    RETURN NEW;
+END
+""",
+)
 PRICE_RULES = Function(
     "governance_price_guard",
     "A price does not change; it ends once.",
@@ -166,6 +219,8 @@ FUNCTIONS = (
     FACTSTREAM_RULES,
     RESERVATION_RULES,
     RESOLUTION_RULES,
+    ADJUSTMENT_RULES,
+    ADJUSTMENTVERDICT_RULES,
     PRICE_RULES,
     ROUTEPOLICY_RULES,
     BUDGETWINDOW_RULES,
@@ -199,6 +254,10 @@ TRIGGERS = (
         "governance_routedecision",
         "governance_reservationhold",
         "governance_resolution",
+        "governance_budgetopening",
+        "governance_adjustment",
+        "governance_adjustmentverdict",
+        "governance_adjustmentposting",
     ),
     row_trigger("governance_fact", FACT_RULES, "UPDATE", "DELETE"),
     Trigger(
@@ -219,6 +278,8 @@ TRIGGERS = (
     _kept("governance_reservation"),
     row_trigger("governance_reservation", RESERVATION_RULES, "INSERT", "UPDATE"),
     row_trigger("governance_resolution", RESOLUTION_RULES, "INSERT"),
+    row_trigger("governance_adjustment", ADJUSTMENT_RULES, "INSERT"),
+    row_trigger("governance_adjustmentverdict", ADJUSTMENTVERDICT_RULES, "INSERT"),
     _kept("governance_budget"),
     row_trigger("governance_budget", BUDGET_RULES, "UPDATE"),
     _kept("governance_budgetwindow"),

@@ -8,11 +8,13 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from agents import workload
         from governance.core import verbs
+        from governance.money import scopes
         from governance.operations import failures
         from governance.relay import pulse
         from governance.web import metrics
         from jobs import console, triggers  # noqa: F401 - pages and triggers register themselves
         from jobs.metrics import gauges
+        from jobs.models import JobType
         from jobs.operations.isolation import diagnose
         from jobs.verbs import VERBS
         from jobs.waiting import SWEEPER, SWEEPER_SILENT_SECONDS, setting_aside_stopped
@@ -24,3 +26,4 @@ class JobsConfig(AppConfig):
         failures.diagnosers.append(diagnose)
         pulse.expect(SWEEPER, within_seconds=SWEEPER_SILENT_SECONDS)
         pulse.alarm("set-aside", setting_aside_stopped)
+        scopes.know("job_type", lambda name: JobType.objects.filter(name=name).exists())

@@ -10,11 +10,12 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+import pytest
 from django.db import connections
 from uuid_utils.compat import uuid7
 
 from governance.core import digests
-from governance.money import catalogue, ledger
+from governance.money import catalogue, ledger, scopes
 from governance.money.pricing import RateSet
 
 #: How long a call must not have come back for it to count as waiting, and may take after that.
@@ -24,6 +25,12 @@ TEST = {"actor": "user:test", "reason": "for a test"}
 SMALL, LARGE = ("local", "small"), ("local", "large")
 SMALL_CALL, LARGE_CALL = Decimal("0.003"), Decimal("0.03")
 CALL_TOKENS = 1000
+
+
+@pytest.fixture
+def any_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let budgets and policies name agents and job types that the database does not have."""
+    monkeypatch.setattr(scopes, "_known", {})
 
 
 def price(model: tuple[str, str], *, input_rate: str, output_rate: str, **more: Any) -> None:

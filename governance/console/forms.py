@@ -50,12 +50,15 @@ class VerbForm(forms.Form):
         self.values: dict[str, Any] = {}
         for field in verb.fields:
             self.fields[asked_as(field)] = input_of(field)
+            # The form tells itself what it showed, whatever the row has come to since.
+            self.fields[asked_as(field)].show_hidden_initial = verb.edits
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         for field in self.verb.fields:
             value = cleaned.get(asked_as(field))
-            if value not in EMPTY:
+            as_shown = self.verb.edits and asked_as(field) not in self.changed_data
+            if value not in EMPTY and not as_shown:
                 self.values[field.name] = value
         for rule in self.verb.rules:
             self.values = rule.settle(self.values)
@@ -113,7 +116,10 @@ def _(field: Span) -> forms.Field:
 @input_of.register
 def _(field: Amount) -> forms.Field:
     return forms.DecimalField(
-        min_value=0, max_digits=field.digits, decimal_places=field.places, **_common(field)
+        min_value=None if field.signed else 0,
+        max_digits=field.digits,
+        decimal_places=field.places,
+        **_common(field),
     )
 
 

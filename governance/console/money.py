@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 
 from governance.console import registry
 from governance.console.chains import read_chain
+from governance.console.corrections import standing_of
 from governance.console.drawing import gauge
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
@@ -33,6 +34,7 @@ from governance.console.registry import (
 from governance.console.wording import mark, stamp, usd
 from governance.core.errors import InvalidArgument
 from governance.money import catalogue, ledger
+from governance.money.corrections import Adjustment
 from governance.money.ledger import BudgetBar
 from governance.money.models import (
     Budget,
@@ -305,7 +307,7 @@ class ReservationAdmin(OfJob):
     page_fields = (
         "reservation_id", "route_request_id", "external_request_id", "task_id", "attempt",
         "fencing_token", "agent", "state_mark", "amount_usd", "cost_usd", "flags", "basis",
-        "resolved", "counted", "cost_split", "sent", "reserved_at",
+        "resolved", "counted", "cost_split", "corrected", "sent", "reserved_at",
     )  # fmt: skip
 
     @admin.display(description="state")
@@ -341,6 +343,17 @@ class ReservationAdmin(OfJob):
     def cost_split(self, row: Reservation) -> str:
         split = getattr(getattr(row, "resolution", None), "cost_split", None) or {}
         return ", ".join(f"{name} {cost}" for name, cost in split.items()) or "-"
+
+    @admin.display(description="corrected by")
+    def corrected(self, row: Reservation) -> str:
+        found = Adjustment.objects.filter(resolution_id=row.pk).select_related("verdict")
+        return (
+            "; ".join(
+                f"{usd(each.amount)} by {each.made_by} ({standing_of(each)}): {each.reason}"
+                for each in found.order_by("made_at")
+            )
+            or "-"
+        )
 
     @admin.display(description="usage as it was sent")
     def sent(self, row: Reservation) -> Any:

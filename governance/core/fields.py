@@ -172,10 +172,11 @@ class Span(Whole):
 
 @dataclass(frozen=True, kw_only=True)
 class Amount(Field):
-    """A decimal number that is not negative, as the ledger keeps it."""
+    """A decimal number as the ledger keeps it, not negative unless it is `signed`."""
 
     digits: int = 24
     places: int = 12
+    signed: bool = False
 
     def parse(self, text: str) -> Decimal:
         try:
@@ -185,10 +186,11 @@ class Amount(Field):
 
     @property
     def bounds(self) -> str:
-        return f"0 or more, with at most {self.places} decimals"
+        least = "a number" if self.signed else "0 or more"
+        return f"{least}, with at most {self.places} decimals"
 
     def _within(self, value: Decimal) -> bool:
-        if not value.is_finite() or value < 0:
+        if not value.is_finite() or (value < 0 and not self.signed):
             return False
         places = -int(value.as_tuple().exponent)
         return places <= self.places and value.adjusted() < self.digits - self.places

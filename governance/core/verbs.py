@@ -143,6 +143,7 @@ class Verb(Generic[R]):
     :param done: says what became of it.
     :param precondition: a forecast; the transition decides.
     :param initial: what a form is filled with where the verb is about one row.
+    :param edits: what its form is filled with, and is left as it is, is no change, and not given.
     :param grave: it cannot be undone, or stops what others rely on.
     :param bulk: it is offered for many rows at once.
     :param makes: it makes a row instead of acting on one.
@@ -162,6 +163,7 @@ class Verb(Generic[R]):
     fields: tuple[Field, ...] = ()
     rules: tuple[OneOf | Together, ...] = ()
     initial: Callable[[Any], dict[str, Any]] = lambda row: {}
+    edits: bool = False
     grave: bool = False
     bulk: bool = True
     makes: bool = False

@@ -15,7 +15,9 @@ from django.db.models import QuerySet
 
 from governance.core import clock, sql
 from governance.core.isolation import of_a_row
+from governance.money.adjustments import WRONG_ADJUSTMENTS
 from governance.money.models import Budget, RouteDecision
+from governance.money.openings import WRONG_OPENINGS
 from governance.money.pricing import (
     NAMED,
     PriceList,
@@ -47,7 +49,11 @@ READ_BARS = (
 WINDOW_COUNTERS = (
     "SELECT w.id, w.held, w.spent,"
     " coalesce(sum(r.amount) FILTER (WHERE e.reservation_id IS NULL), 0) AS held_in_rows,"
-    " coalesce(sum(e.cost), 0) AS spent_in_rows FROM governance_budgetwindow w"
+    " coalesce(sum(e.cost), 0) + coalesce((SELECT sum(o.spent) FROM governance_budgetopening o"
+    "  WHERE o.window_id = w.id), 0) + coalesce((SELECT sum(a.amount)"
+    "  FROM governance_adjustmentposting p JOIN governance_adjustment a"
+    "   ON a.adjustment_id = p.adjustment_id WHERE p.window_id = w.id), 0) AS spent_in_rows"
+    " FROM governance_budgetwindow w"
     " LEFT JOIN governance_reservationhold h ON h.window_id = w.id"
     " LEFT JOIN governance_reservation r ON r.reservation_id = h.reservation_id"
     " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
@@ -154,7 +160,7 @@ def money_of_job(*, job_id: UUID) -> QuerySet[RouteDecision]:
     return (
         RouteDecision.objects.filter(job_id=job_id)
         .select_related(*related)
-        .order_by("attempt", "call")
+        .order_by("attempt", "call", "decided_at")
     )
 
 
@@ -168,6 +174,16 @@ def verify() -> Iterator[Difference]:
             cursor.execute("SET LOCAL statement_timeout = 0")
         for row in _rows(WINDOW_COUNTERS):
             yield from _wrong_counters(row)
+        for row in _rows(WRONG_OPENINGS):
+            expected, found = text_of(row["spent_in_rows"]), text_of(row["spent"])
+            yield Difference("budget_opening.spent", f"budget window {row['id']}", expected, found)
+        for row in _rows(WRONG_ADJUSTMENTS):
+            yield Difference(
+                "adjustment.postings",
+                f"adjustment {row['adjustment_id']}",
+                f"windows {row['expected']}",
+                f"windows {row['found']}",
+            )
         for row in _rows(STATES):
             subject = f"reservation {row['reservation_id']}"
             yield Difference("reservation.state", subject, row["ended_as"] or "open", row["state"])

@@ -10,6 +10,14 @@ from governance.core import audit, sql
 from governance.money.models import Budget, BudgetWindow
 from governance.money.pricing import text_of, window_of
 
+#: Of the open reservations of a full budget so many are told.
+HOLDS_TOLD_MAX = 5
+#: Advisory lock: shared by all that holds and posts, exclusively by who sets budgets. What it does
+#: not let meet: a budget that is made or whose cap is changed, and a call that counts.
+LOCK_CLASS = 6
+SHARE_MONEY = sql.Statement("SELECT pg_advisory_xact_lock_shared(%s, 0)", (LOCK_CLASS,))
+TAKE_MONEY = sql.Statement("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK_CLASS,))
+
 # The budgets that a call counts against, each with the window that `now` lies in.
 APPLICABLE = (
     " FROM governance_budget b"
@@ -20,7 +28,8 @@ APPLICABLE = (
     " {join} JOIN governance_budgetwindow w ON w.budget_id = b.id AND w.kind = k.kind"
     "  AND w.starts_at = k.starts_at"
     "  AND w.counted_for = CASE b.key WHEN '*' THEN s.key ELSE '' END"
-    " WHERE b.enabled"
+    # Also of those that are disabled: they go on counting, and refuse nothing.
+    " WHERE true"
 )
 # Waits for an uncommitted rival of the same window; in budget order, so that nobody waits back.
 OPEN_WINDOWS = (
@@ -34,16 +43,27 @@ OPEN_WINDOWS = (
 LOCK_WINDOWS = "SELECT w.id" + APPLICABLE.format(join="") + " ORDER BY w.id FOR NO KEY UPDATE OF w"
 # A statement of its own: the caps and counters as they are once the locks are held.
 READ_ROOM = (
-    'SELECT w.id, b.id AS budget_id, b.scope, b."window" AS kind, b.cap, b.soft_cap, w.warned_at,'
-    " coalesce(w.held + w.spent, 0) AS used, k.ends_at"
-    + APPLICABLE.format(join="LEFT")
-    + " ORDER BY w.id"
+    'SELECT w.id, b.id AS budget_id, b.scope, b."window" AS kind, w.warned_at, k.ends_at,'
+    " CASE b.key WHEN '*' THEN s.key ELSE b.key END AS key,"
+    " CASE WHEN b.enabled THEN b.cap END AS cap,"
+    " CASE WHEN b.enabled THEN b.soft_cap END AS soft_cap,"
+    " coalesce(w.held, 0) AS held, coalesce(w.spent, 0) AS spent,"
+    " coalesce(w.held + w.spent, 0) AS used" + APPLICABLE.format(join="LEFT") + " ORDER BY w.id"
 )
 # The rule itself: never past a cap, whatever was read before.
 HOLD = (
     "UPDATE governance_budgetwindow w SET held = w.held + %s FROM governance_budget b"
     " WHERE b.id = w.budget_id AND w.id = ANY(%s::bigint[])"
-    " AND (b.cap IS NULL OR w.held + w.spent + %s <= b.cap) RETURNING w.id"
+    " AND (b.cap IS NULL OR NOT b.enabled OR w.held + w.spent + %s <= b.cap) RETURNING w.id"
+)
+# The open reservations that hold most in a window. By their partial index first: few are open,
+# and a window may have held many.
+LARGEST_HOLDS = (
+    "WITH o AS MATERIALIZED (SELECT reservation_id, task_id, amount FROM governance_reservation"
+    "  WHERE state IN ('held', 'in_doubt'))"
+    " SELECT o.reservation_id, o.task_id, o.amount FROM o JOIN governance_reservationhold h"
+    "  ON h.reservation_id = o.reservation_id WHERE h.window_id = %s"
+    f" ORDER BY o.amount DESC, o.reservation_id LIMIT {HOLDS_TOLD_MAX}"
 )
 
 LOCK_HELD_WINDOWS = (
@@ -55,7 +75,8 @@ POST = (
     "UPDATE governance_budgetwindow w SET held = w.held - u.freed, spent = w.spent + u.cost"
     " FROM unnest(%s::bigint[], %s::numeric[], %s::numeric[]) AS u(id, freed, cost),"
     " governance_budget b WHERE w.id = u.id AND b.id = w.budget_id"
-    " RETURNING w.id, b.id AS budget_id, b.cap, w.held + w.spent AS used, u.cost - u.freed AS moved"
+    " RETURNING w.id, b.id AS budget_id, CASE WHEN b.enabled THEN b.cap END AS cap,"
+    " w.held + w.spent AS used, u.cost - u.freed AS moved"
 )
 
 
@@ -84,6 +105,20 @@ def warn(room: list[sql.Row], amount: Decimal, *, at: datetime) -> None:
         return
     BudgetWindow.objects.filter(pk__in=[row["id"] for row in passed]).update(warned_at=at)
     note({row["budget_id"]: row["used"] + amount for row in passed}, action="budget.warned", at=at)
+
+
+def note_overrun(posted: list[sql.Row], *, at: datetime) -> None:
+    """Note on the chains of budgets that what was posted has passed their caps.
+
+    :param posted: the rows of `POST`.
+    """
+    broken = {
+        row["budget_id"]: row["used"]
+        for row in posted
+        if row["cap"] is not None and row["used"] > row["cap"] >= row["used"] - row["moved"]
+    }
+    if broken:
+        note(broken, action="budget.overrun", at=at)
 
 
 def note(used: dict[int, Decimal], *, action: str, at: datetime) -> None:

@@ -24,8 +24,8 @@ from governance.core import audit, clock, digests
 from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
 from governance.core.switching import switchable
+from governance.money import caps, scopes
 from governance.money.models import (
-    Budget,
     LanguageModel,
     Price,
     RoutePolicy,
@@ -40,6 +40,10 @@ from governance.money.pricing import (
     text_of,
 )
 from governance.money.published import CALL_KEY, THOUSAND, Document, document_of
+
+#: Budgets are set in a module of their own; who sets them asks for them here, with the rest.
+set_budget, set_caps = caps.set_budget, caps.set_caps
+disable_budget, switch_budget = caps.disable_budget, caps.switch_budget
 
 #: Above it a rate is a mistake: a mistyped one must not overflow an amount.
 RATE_MAX = Decimal(1_000_000)
@@ -267,7 +271,8 @@ def set_policy(
 
     :param models: `(provider, name)` in the order in which they are tried; none: nothing is
         allowed, which is different from having no policy of its own.
-    :raises InvalidArgument: unknown or repeated models, too many of them, an unknown risk tier.
+    :raises InvalidArgument: unknown or repeated models, too many of them, an unknown risk tier,
+        agent or job type.
     """
     reason = required(reason)
     chosen = [_known_model(provider, name, index) for index, (provider, name) in enumerate(models)]
@@ -277,6 +282,15 @@ def set_policy(
         )
     if risk_tier not in ("", "low", "medium", "high"):
         raise InvalidArgument(errors=[FieldFault("/risk_tier", "low, medium, high or empty")])
+    names = {"agent": agent, "job_type": job_type}
+    unknown = [
+        fault
+        for kind, name in names.items()
+        if name
+        for fault in scopes.unknown(kind, name, field=kind)
+    ]
+    if unknown:
+        raise InvalidArgument(errors=unknown)
     scope = {"agent": agent, "job_type": job_type, "risk_tier": risk_tier}
     before = _retire(scope, actor=actor, reason=reason)
     now = clock.now()
@@ -309,95 +323,6 @@ def retire_policy(
     scope = {"agent": agent, "job_type": job_type, "risk_tier": risk_tier}
     if _retire(scope, actor=actor, reason=reason) is None:
         raise NotFound("No such policy is in force.")
-
-
-@transaction.atomic
-def set_budget(
-    *,
-    scope: str,
-    window: str,
-    cap: Decimal | None,
-    actor: str,
-    reason: str,
-    key: str = "",
-    soft_cap: Decimal | None = None,
-    enabled: bool = True,
-) -> Budget:
-    """Make a budget, or change its caps. A new one counts from now on, not what was before.
-
-    Takes effect on the next reservation; what is held already stays held.
-
-    :param key: agent, job type or `task_id`; `*` for each by itself; empty for the global scope.
-    :param cap: None for no cap, 0 for nothing at all.
-    :raises InvalidArgument: scope, key, window or an amount is not valid.
-    """
-    reason = required(reason)
-    faults = []
-    if scope not in Budget.Scope.values:
-        faults.append(FieldFault("/scope", "one of " + ", ".join(Budget.Scope.values)))
-    if window not in Budget.Window.values:
-        faults.append(FieldFault("/window", "one of " + ", ".join(Budget.Window.values)))
-    if (key == "") != (scope == Budget.Scope.GLOBAL) or len(key) > 100:
-        faults.append(FieldFault("/key", "empty for the global scope, else named"))
-    faults += [
-        FieldFault(f"/{name}", "an amount, not negative")
-        for name, amount in (("cap", cap), ("soft_cap", soft_cap))
-        if not is_amount(amount)
-    ]
-    if faults:
-        raise InvalidArgument(errors=faults)
-    Budget.objects.get_or_create(
-        scope=scope, key=key, window=window, defaults={"cap": cap, "soft_cap": soft_cap}
-    )
-    budget = Budget.objects.select_for_update(no_key=True).get(scope=scope, key=key, window=window)
-    before = _terms(budget) if budget.audit_seq else None
-    budget.cap, budget.soft_cap, budget.enabled = cap, soft_cap, enabled
-    budget.save(update_fields=["cap", "soft_cap", "enabled"])
-    _record_budget(budget, before=before, actor=actor, reason=reason)
-    return budget
-
-
-@transaction.atomic
-def disable_budget(*, budget_id: int, actor: str, reason: str) -> Budget:
-    """Let calls be made without regard to a budget, which then counts nothing.
-
-    :raises NotFound: there is no such budget.
-    :raises InvalidTransition: it is disabled already.
-    """
-    reason = required(reason)
-    budget = Budget.objects.select_for_update(no_key=True).filter(pk=budget_id).first()
-    if budget is None:
-        raise NotFound("There is no such budget.")
-    if refusal := switchable(budget, enabled=False):
-        raise refusal
-    before = _terms(budget)
-    budget.enabled = False
-    budget.save(update_fields=["enabled"])
-    _record_budget(budget, before=before, actor=actor, reason=reason)
-    return budget
-
-
-def _record_budget(
-    budget: Budget, *, before: dict[str, Any] | None, actor: str, reason: str
-) -> None:
-    named = {"scope": budget.scope, "key": budget.key, "window": budget.window}
-    audit.record(
-        budget,
-        action="budget.changed" if before else "budget.added",
-        actor=actor,
-        reason=reason,
-        at=clock.now(),
-        before=before,
-        after=_terms(budget) | named,
-    )
-
-
-def _terms(budget: Budget) -> dict[str, Any]:
-    return {
-        "cap": None if budget.cap is None else text_of(budget.cap),
-        "soft_cap": None if budget.soft_cap is None else text_of(budget.soft_cap),
-        "enabled": budget.enabled,
-    }
 
 
 def _retire(scope: dict[str, str], *, actor: str, reason: str) -> dict[str, Any] | None:

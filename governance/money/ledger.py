@@ -1,11 +1,19 @@
 """The money of model calls: decide and reserve before a call, end the reservation once after it.
 
 Knows no job: who calls has locked the job, judged the token, and passes texts and numbers.  Locks
-are taken in this order: reservations by id, then budget windows by id, last; a budget row only
-after its windows, and only to note on its audit chain that a cap was passed.
+are taken in this order: reservations by id, the money's lock, then budget windows by id, last; a
+budget row only after its windows.
 """
 
+from governance.money.adjustments import (
+    Adjusted,
+    adjust,
+    refusal_of_adjustment,
+    refusal_of_verdict,
+    settle_adjustment,
+)
 from governance.money.books import BudgetBar, Difference, budget_bars, money_of_job, verify
+from governance.money.requests import RouteRequest
 from governance.money.reservations import (
     End,
     Resolved,
@@ -15,10 +23,17 @@ from governance.money.reservations import (
     resolve,
     resolve_all,
 )
-from governance.money.routes import Routed, RouteRequest, dry_run, reserve
-from governance.money.standings import Standing, read_standing
+from governance.money.routes import Routed, dry_run, reserve
+from governance.money.standings import (
+    REFUSED_STARTS,
+    Standing,
+    read_standing,
+    refusal_of_start,
+)
 
 __all__ = [
+    "REFUSED_STARTS",
+    "Adjusted",
     "BudgetBar",
     "Difference",
     "End",
@@ -26,15 +41,20 @@ __all__ = [
     "RouteRequest",
     "Routed",
     "Standing",
+    "adjust",
     "budget_bars",
     "dry_run",
     "mark_in_doubt",
     "money_of_job",
     "open_reservations",
     "read_standing",
+    "refusal_of_adjustment",
+    "refusal_of_start",
+    "refusal_of_verdict",
     "release_all",
     "reserve",
     "resolve",
     "resolve_all",
+    "settle_adjustment",
     "verify",
 ]

@@ -236,6 +236,10 @@ class Budget(ChainHead):
                 condition=(Q(cap=None) | Q(cap__gte=0)) & (Q(soft_cap=None) | Q(soft_cap__gte=0)),
                 name="budget_cap_is_not_negative",
             ),
+            models.CheckConstraint(
+                condition=Q(cap=None) | Q(soft_cap=None) | Q(soft_cap__lte=F("cap")),
+                name="budget_warns_before_its_cap",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -283,7 +287,9 @@ class BudgetWindow(models.Model):
 class RouteDecision(models.Model):
     """Which model a call may use, or that it may use none, and why. Never changed.
 
-    `considered` lists every allowed model in order with what became of it.
+    A request is issued one at most. Refusals use nothing up: asked again it is decided again, and
+    each other reason is a row.  `considered` lists every allowed model in order with what became
+    of it.
     """
 
     class Decision(models.TextChoices):
@@ -291,7 +297,7 @@ class RouteDecision(models.Model):
         REFUSED = "refused"
 
     decision_id = models.UUIDField(primary_key=True)
-    route_request_id = models.CharField(max_length=90, unique=True)
+    route_request_id = models.CharField(max_length=90)
     external_request_id = models.CharField(max_length=70)
     call = models.PositiveIntegerField()
     task_id = models.CharField(max_length=100)
@@ -334,10 +340,15 @@ class RouteDecision(models.Model):
                 condition=Q(call__gte=1, attempt__gte=1), name="route_decision_counts_from_1"
             ),
             models.UniqueConstraint(
-                fields=["external_request_id", "call"], name="route_decision_call_once"
+                fields=["route_request_id"],
+                condition=Q(decision="issued"),
+                name="route_decision_issued_once",
             ),
         ]
-        indexes = [models.Index(fields=["job_id", "attempt"], name="route_decision_job_idx")]
+        indexes = [
+            models.Index(fields=["job_id", "attempt"], name="route_decision_job_idx"),
+            models.Index(fields=["external_request_id", "call"], name="route_decision_call_idx"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.decision} {self.route_request_id}"

@@ -27,7 +27,7 @@ from governance.core.errors import (
     ModelReservationStateInvalid,
     NotFound,
 )
-from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note
+from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_overrun
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
 from governance.money.routes import PRICE_COLUMNS, price_list
@@ -174,8 +174,10 @@ def resolve(*, end: End, actor: str) -> Resolved:
 def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainError]:
     """End a set of reservations and return, in their order, what became of each."""
     ids = [end.reservation_id for end in ends]
-    _, rows, resolutions, [clock] = sql.pipeline(
+    _, _, rows, resolutions, [clock] = sql.pipeline(
         sql.Statement(LOCK_RESERVATIONS, (ids,)),
+        # Before what holds is read: a budget that is made meanwhile holds what is open.
+        SHARE_MONEY,
         sql.Statement(READ_RESERVATIONS, (ids,)),
         sql.Statement(READ_RESOLUTIONS, (ids,)),
         sql.Statement(READ_CLOCK),
@@ -344,10 +346,4 @@ def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime
         sql.Statement(LOCK_HELD_WINDOWS, (ids,)),
         sql.Statement(POST, (ids, [freed[i] for i in ids], [cost[i] for i in ids])),
     )
-    broken = {
-        row["budget_id"]: row["used"]
-        for row in posted
-        if row["cap"] is not None and row["used"] > row["cap"] >= row["used"] - row["moved"]
-    }
-    if broken:
-        note(broken, action="budget.overrun", at=at)
+    note_overrun(posted, at=at)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 from uuid import UUID
 
@@ -15,53 +14,58 @@ from django.db import transaction
 from django.db.utils import IntegrityError
 from uuid_utils.compat import uuid7
 
-from governance.core import digests, sql
+from governance.core import sql
 from governance.core.clock import READ_CLOCK
 from governance.core.errors import (
-    BindingMismatch,
     BudgetExhausted,
     Contention,
     DomainError,
-    FieldFault,
-    InvalidArgument,
     ModelNotAllowed,
     ModelReservationStateInvalid,
     ModelUnpriced,
     NoModelInForce,
     RouteContentMismatch,
 )
-from governance.money.budgets import HOLD, LOCK_WINDOWS, OPEN_WINDOWS, READ_ROOM, warn, windows
-from governance.money.models import CURRENCY, Budget, Reservation, ReservationHold, RouteDecision
+from governance.money.budgets import (
+    HOLD,
+    LARGEST_HOLDS,
+    LOCK_WINDOWS,
+    OPEN_WINDOWS,
+    READ_ROOM,
+    SHARE_MONEY,
+    warn,
+    windows,
+)
+from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
 from governance.money.pricing import (
-    TOKENS_MAX,
     PriceList,
     PriceUnusable,
-    Terms,
     document_of_first_rates,
-    is_term,
     text_of,
 )
-
-REQUIREMENTS_MAX = 20
+from governance.money.requests import RouteRequest
 
 State = Reservation.State
-#: The refusals that become decisions; a repeated request is answered from the stored one.
+#: The refusals that become decisions: one row for each request and reason.
 REFUSALS: dict[str, type[DomainError]] = {
     refusal.reason: refusal for refusal in (ModelNotAllowed, ModelUnpriced, BudgetExhausted)
 }
 
-# The decision that was stored for this request. Index: the unique one.
+# The decision that stands for this request: the one that was issued, else the newest refusal.
+# Index: route_decision_call_idx.
 READ_STORED = (
     f"SELECT {sql.select_list(RouteDecision, 'd')}, {sql.select_list(Reservation, 'r')},"
     " m.provider, m.name AS model_name FROM governance_routedecision d"
     " LEFT JOIN governance_reservation r ON r.decision_id = d.decision_id"
-    " LEFT JOIN governance_languagemodel m ON m.id = d.model_id WHERE d.route_request_id = %s"
+    " LEFT JOIN governance_languagemodel m ON m.id = d.model_id"
+    " WHERE d.external_request_id = %s AND d.call = %s"
+    " ORDER BY (d.decision = 'issued') DESC, d.decided_at DESC, d.decision_id DESC LIMIT 1"
 )
-# The calls of this attempt before this one. Index: the unique one on (execution, call).
-READ_EARLIER = (
-    "SELECT d.call, d.model_id, r.state FROM governance_routedecision d"
+# The calls of this attempt. Index: route_decision_call_idx.
+READ_CALLS = (
+    "SELECT d.call, d.model_id, d.decision, r.state FROM governance_routedecision d"
     " LEFT JOIN governance_reservation r ON r.decision_id = d.decision_id"
-    " WHERE d.external_request_id = %s AND d.call < %s"
+    " WHERE d.external_request_id = %s"
 )
 # A price of the first release has no document: it is what its columns and tiers say.
 PRICE_COLUMNS = (
@@ -104,92 +108,11 @@ READ_CANDIDATES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RouteRequest:
-    """One model call that an attempt asks for.
-
-    :param requirements: capabilities that the model must have, and terms of the price (`Terms`).
-    :raises InvalidArgument: a token count or a requirement is not valid.
-    """
-
-    external_request_id: str
-    route_request_id: str
-    task_id: str
-    job_id: UUID
-    attempt: int
-    fencing_token: int
-    agent: str
-    job_type: str
-    risk_tier: str
-    runtime: str
-    estimated_input_tokens: int
-    max_output_tokens: int
-    requirements: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        faults = [
-            FieldFault(f"/{name}", f"an integer from 0 to {TOKENS_MAX}")
-            for name in ("estimated_input_tokens", "max_output_tokens")
-            if type(getattr(self, name)) is not int or not 0 <= getattr(self, name) <= TOKENS_MAX
-        ]
-        if len(self.requirements) > REQUIREMENTS_MAX or not all(
-            isinstance(each, str) and 0 < len(each) <= 60 for each in self.requirements
-        ):
-            faults.append(FieldFault("/requirements", f"up to {REQUIREMENTS_MAX} short names"))
-        if faults:
-            raise InvalidArgument(errors=faults)
-        Terms.read(self.requirements)
-
-    @cached_property
-    def terms(self) -> Terms:
-        """Return what the requirements say that changes what the call may cost."""
-        return Terms.read(self.requirements)
-
-    @cached_property
-    def capabilities(self) -> frozenset[str]:
-        """Return the requirements that a model must be able to meet."""
-        return frozenset(each for each in self.requirements if not is_term(each))
-
-    @property
-    def call(self) -> int:
-        """Return which call of its attempt this is, counted from 1.
-
-        :raises BindingMismatch: `route_request_id` is not one of this attempt.
-        """
-        try:
-            return digests.call_number(
-                external_request_id=self.external_request_id,
-                route_request_id=self.route_request_id,
-            )
-        except ValueError as error:
-            raise BindingMismatch(str(error)) from error
-
-    @property
-    def content_sha256(self) -> str:
-        """Return the digest of all that must be equal when the request is repeated."""
-        content = asdict(self) | {
-            "job_id": str(self.job_id),
-            "requirements": sorted(set(self.requirements)),
-        }
-        # A restore raises the tokens of running attempts; the call is still the same.
-        del content["fencing_token"]
-        return digests.sha256_hex(digests.canonical(content))
-
-    @property
-    def scopes(self) -> dict[str, str]:
-        """Return the key of this call in each scope that a budget may have."""
-        return {
-            Budget.Scope.GLOBAL.value: "",
-            Budget.Scope.AGENT.value: self.agent,
-            Budget.Scope.JOB_TYPE.value: self.job_type,
-            Budget.Scope.JOB.value: self.task_id,
-        }
-
-
 @dataclass(frozen=True)
 class Routed:
-    """A decision and what it reserved. `replayed`: it had been made before.
+    """A decision and what it reserved. `replayed`: its row was there before.
 
+    `holds` are, of a refusal for want of room, the reservations that hold most in the full budget.
     `begin_within_seconds` is how long the call may take to begin, where who asks says so; it is of
     the moment, and no part of the decision.
     """
@@ -200,13 +123,34 @@ class Routed:
     model: str
     replayed: bool = False
     begin_within_seconds: int | None = None
+    candidates: tuple[Candidate, ...] = ()
+    holds: tuple[sql.Row, ...] = ()
+    at: datetime | None = None
 
     @property
     def refusal(self) -> DomainError | None:
         """Return the refusal to answer with once the decision is committed, or None."""
         if self.decision.decision == RouteDecision.Decision.ISSUED:
             return None
-        return _refusal(self.decision.reason, self.decision.considered, self.decision.decided_at)
+        considered = self.decision.considered
+        if self.candidates:
+            # What a refusal of before says of room is not true any more.
+            considered = [candidate.line() for candidate in self.candidates]
+        at = self.at or self.decision.decided_at
+        refusal = _refusal(self.decision.reason, considered, at)
+        if full := _fullest(self.candidates):
+            refusal.current |= {
+                "budget": _budget_of(full),
+                "largest_holds": [
+                    {
+                        "reservation_id": str(row["reservation_id"]),
+                        "task_id": row["task_id"],
+                        "amount": text_of(row["amount"]),
+                    }
+                    for row in self.holds
+                ],
+            }
+        return refusal
 
     def event(self) -> dict[str, Any]:
         """Return `action` and `after` of the audit event that the caller chains to its job."""
@@ -247,6 +191,8 @@ class Candidate:
     outcome: str = "not_needed"
     amount: Decimal | None = None
     over: list[dict[str, Any]] = field(default_factory=list)
+    #: The windows that it does not fit, as they were read.
+    full: list[sql.Row] = field(default_factory=list)
 
     def line(self) -> dict[str, Any]:
         """Return the candidate's line of `considered`."""
@@ -267,40 +213,46 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
 
     The first allowed model that is enabled, priced, capable, did not fail in an earlier call of
     this attempt, and fits every budget.  A refusal is a decision too: it is stored and returned,
-    and the caller answers `refusal` after the commit.
+    and the caller answers `refusal` after the commit.  It does not use the request up: asked again
+    it is decided again, and is another row where its reason, or what is asked for, is another.
 
     :param started: the attempt's execution was started before, so that the call is in doubt
         from its beginning.
     :raises BindingMismatch: `route_request_id` is not of this attempt.
-    :raises RouteContentMismatch: the request was decided with other content.
-    :raises ModelReservationStateInvalid: the call before this one has not ended.
+    :raises RouteContentMismatch: the request was issued with other content.
+    :raises ModelReservationStateInvalid: a number before this one is still free, or as many calls
+        of the attempt are open as may be.
     :raises Contention: a rival changed what was read; the same request may be sent again.
     """
     call = request.call
-    stored, earlier, rows, [clock] = sql.pipeline(
-        sql.Statement(READ_STORED, (request.route_request_id,)),
-        sql.Statement(READ_EARLIER, (request.external_request_id, call)),
+    stored, calls, rows, [clock] = sql.pipeline(
+        sql.Statement(READ_STORED, (request.external_request_id, call)),
+        sql.Statement(READ_CALLS, (request.external_request_id,)),
         sql.Statement(READ_CANDIDATES, (request.agent, request.job_type, request.risk_tier)),
         sql.Statement(READ_CLOCK),
     )
-    if stored:
-        return _replayed(stored[0], request)
-    failed = _failed_before(earlier, call)
+    before = sql.build(RouteDecision, stored[0], "d") if stored else None
+    if before is not None and before.decision == RouteDecision.Decision.ISSUED:
+        return _replayed(stored[0], before, request)
+    _need_free(calls, call, open_calls_max=request.open_calls_max)
+    failed = _failed_before(calls, call)
     candidates = [_judged(row, request, failed, clock["now"]) for row in rows]
     room: list[sql.Row] = []
     if any(candidate.amount is not None for candidate in candidates):
         params = windows(request.scopes, clock["now"])
-        _, _, room = sql.pipeline(
+        _, _, _, room = sql.pipeline(
+            SHARE_MONEY,
             sql.Statement(OPEN_WINDOWS, params),
             sql.Statement(LOCK_WINDOWS, params),
             sql.Statement(READ_ROOM, params),
         )
-        # A budget that was made since the windows were opened counts from the next call on.
+        # A process of an earlier release may make a budget meanwhile: it counts from the next call.
         room = [row for row in room if row["id"] is not None]
     chosen = _choose(candidates, room)
+    if chosen is None:
+        return _refused(request, candidates, before, at=clock["now"])
     routed = _written(request, candidates, chosen, room, at=clock["now"], started=started)
-    if chosen is not None:
-        warn(room, chosen.amount or Decimal(0), at=clock["now"])
+    warn(room, chosen.amount or Decimal(0), at=clock["now"])
     return routed
 
 
@@ -350,27 +302,37 @@ def dry_run(
     }
 
 
-def _replayed(row: sql.Row, request: RouteRequest) -> Routed:
-    decision = sql.build(RouteDecision, row, "d")
+def _replayed(row: sql.Row, decision: RouteDecision, request: RouteRequest) -> Routed:
     if decision.content_sha256 != request.content_sha256:
         raise RouteContentMismatch(current={"decision_id": str(decision.decision_id)})
     held = sql.build(Reservation, row, "r") if row["r_reservation_id"] else None
     return Routed(decision, held, row["provider"] or "", row["model_name"] or "", replayed=True)
 
 
-def _failed_before(earlier: list[sql.Row], call: int) -> frozenset[int]:
-    """Return the models that failed in earlier calls of the attempt: a fallback is another one.
+def _need_free(calls: list[sql.Row], call: int, *, open_calls_max: int) -> None:
+    """Refuse a number that is not the next free one, or a call more than may be open at a time.
 
-    :raises ModelReservationStateInvalid: the call before is missing or still open.
+    One that was refused is free, and may be left free. Source: contract, section 5.
+
+    :raises ModelReservationStateInvalid: with the next free number, or the calls that are open.
     """
-    previous = [row for row in earlier if row["call"] == call - 1]
-    if call > 1 and not previous:
-        raise ModelReservationStateInvalid(f"Call {call - 1} of this attempt was not made.")
-    if previous and previous[0]["state"] in Reservation.OPEN:
+    if call > 1 and all(row["call"] != call - 1 for row in calls):
+        issued = [row["call"] for row in calls if row["decision"] == "issued"]
         raise ModelReservationStateInvalid(
-            f"Call {call - 1} of this attempt has not ended.",
-            current={"state": previous[0]["state"]},
+            f"Call {call - 1} of this attempt was not made.",
+            current={"next_call": max(issued, default=0) + 1},
         )
+    still_open = sum(row["state"] in Reservation.OPEN for row in calls)
+    if still_open >= open_calls_max:
+        raise ModelReservationStateInvalid(
+            f"{still_open} calls of this attempt are open, as many as its job type allows.",
+            current={"open_calls": still_open, "open_calls_max": open_calls_max},
+        )
+
+
+def _failed_before(calls: list[sql.Row], call: int) -> frozenset[int]:
+    """Return the models that failed in earlier calls of the attempt: a fallback is another one."""
+    earlier = (row for row in calls if row["call"] < call)
     return frozenset(row["model_id"] for row in earlier if row["state"] == State.FAILED)
 
 
@@ -420,14 +382,18 @@ def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | Non
     for candidate in candidates:
         if candidate.amount is None:
             continue
+        candidate.full = [
+            row
+            for row in room
+            if row["cap"] is not None and row["used"] + candidate.amount > row["cap"]
+        ]
         candidate.over = [
             {
                 "scope": row["scope"],
                 "window": row["kind"],
                 "ends_at": row["ends_at"] and row["ends_at"].isoformat(),
             }
-            for row in room
-            if row["cap"] is not None and row["used"] + candidate.amount > row["cap"]
+            for row in candidate.full
         ]
         candidate.outcome = "over_budget" if candidate.over else "chosen"
         if not candidate.over:
@@ -459,20 +425,68 @@ def _refusal(reason: str, considered: list[dict[str, Any]], at: datetime) -> Dom
     return REFUSALS[reason](after_seconds=seconds, current={"budgets": full})
 
 
+def _fullest(candidates: Sequence[Candidate]) -> sql.Row | None:
+    """Return, of the windows that the cheapest model does not fit, the one with the least room."""
+    over = [each for each in candidates if each.full and each.amount is not None]
+    if not over:
+        return None
+    cheapest = min(over, key=lambda each: each.amount or Decimal(0))
+    return min(cheapest.full, key=lambda row: (row["cap"] - row["used"], row["budget_id"]))
+
+
+def _budget_of(row: sql.Row) -> dict[str, Any]:
+    """Return a budget that has no room, as a refusal tells it; contract, section 6."""
+    return {
+        "scope": row["scope"],
+        "key": row["key"],
+        "window": row["kind"],
+        "cap": text_of(row["cap"]),
+        "spent": text_of(row["spent"]),
+        "held": text_of(row["held"]),
+        "currency": CURRENCY,
+    }
+
+
+def _refused(
+    request: RouteRequest,
+    candidates: list[Candidate],
+    before: RouteDecision | None,
+    *,
+    at: datetime,
+) -> Routed:
+    """Write a refusal, unless the newest one of this request says the same, and return it."""
+    decision = _decision(request, candidates, None, at)
+    same = before is not None and (before.reason, before.content_sha256) == (
+        decision.reason,
+        decision.content_sha256,
+    )
+    writes = [] if same else [sql.insert([decision])]
+    full = _fullest(candidates)
+    reads = [] if full is None else [sql.Statement(LARGEST_HOLDS, (full["id"],))]
+    found = _insert(*writes, *reads) if writes or reads else []
+    return Routed(
+        before if same and before is not None else decision,
+        None,
+        "",
+        "",
+        replayed=same,
+        candidates=tuple(candidates),
+        holds=tuple(found[-1]) if reads else (),
+        at=at,
+    )
+
+
 def _written(
     request: RouteRequest,
     candidates: list[Candidate],
-    chosen: Candidate | None,
+    chosen: Candidate,
     room: list[sql.Row],
     *,
     at: datetime,
     started: bool,
 ) -> Routed:
-    """Write the decision and, where a model was chosen, the reservation in all its windows."""
+    """Write the decision and the reservation in all its windows."""
     decision = _decision(request, candidates, chosen, at)
-    if chosen is None:
-        _insert(sql.insert([decision]))
-        return Routed(decision, None, "", "")
     reservation = _reservation(request, decision, chosen, at, started)
     held_in = [row["id"] for row in room]
     writes = [sql.insert([decision]), sql.insert([reservation])]
@@ -484,7 +498,7 @@ def _written(
         sql.Statement(HOLD, (reservation.amount, held_in, reservation.amount)), *writes
     )
     if len(held) != len(held_in):
-        # A cap was lowered between the two statements.
+        # A process of an earlier release lowered a cap between the two statements.
         raise Contention(after_seconds=1)
     return Routed(decision, reservation, chosen.provider, chosen.name)
 

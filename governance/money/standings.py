@@ -1,13 +1,13 @@
-"""What stands of an attempt's money: what is open, whether it cost, whether room was refused."""
+"""What stands of an attempt's money: what is open, what it cost, what is refused it by now."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from governance.core import sql
-from governance.core.errors import DEFER
+from governance.core.errors import DEFER, BudgetExhausted, DomainError, NoModelInForce
 from governance.money.models import RouteDecision
-from governance.money.routes import Routed
+from governance.money.routes import POLICY, Routed
 
 # Indexes: reservation_execution_idx, and the primary key of resolutions. The caller has locked the
 # job, as everybody does who changes these rows.
@@ -18,11 +18,52 @@ SELECT coalesce(bool_or(r.state IN ('held', 'in_doubt')), false) AS still_open,
   LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id
  WHERE r.external_request_id = %s
 """
-# Index: the unique one on (external_request_id, call).
+# Index: route_decision_call_idx.
 READ_REFUSED = (
     f"SELECT {sql.select_list(RouteDecision, 'd')} FROM governance_routedecision d"
     " WHERE d.external_request_id = %s AND d.decision = 'refused'"
 )
+# What is held of an attempt, with what has changed since it was decided. Indexes:
+# reservation_execution_idx, and those of policies and holds.
+READ_AUTHORITY = f"""
+SELECT m.enabled AND EXISTS (
+         SELECT 1 FROM ({
+    POLICY.format(agent="d.agent", job_type="d.job_type", risk_tier="d.risk_tier")
+}) y
+           JOIN governance_routepolicymodel l ON l.policy_id = y.id AND l.model_id = d.model_id
+       ) AS allowed,
+       r.amount > 0 AND EXISTS (
+         SELECT 1 FROM governance_reservationhold h
+           JOIN governance_budgetwindow w ON w.id = h.window_id
+           JOIN governance_budget b ON b.id = w.budget_id AND b.enabled AND b.cap = 0
+          WHERE h.reservation_id = r.reservation_id
+       ) AS shut,
+       m.provider, m.name
+  FROM governance_reservation r
+  JOIN governance_routedecision d ON d.decision_id = r.decision_id
+  JOIN governance_languagemodel m ON m.id = d.model_id
+ WHERE r.external_request_id = %s AND r.state = 'held'
+"""
+#: The reasons of refusals of a start that say nothing of the work.
+REFUSED_STARTS: dict[str, type[DomainError]] = {
+    refusal.reason: refusal for refusal in (NoModelInForce, BudgetExhausted)
+}
+
+
+def refusal_of_start(*, external_request_id: str) -> DomainError | None:
+    """Return why what an attempt holds may not be used any more; None where it may.
+
+    A model that was switched off or taken from the policy since the route, or a budget whose cap
+    is 0 by now.  Not what is held beside it: that was granted.
+    """
+    [rows] = sql.pipeline(sql.Statement(READ_AUTHORITY, (external_request_id,)))
+    for row in rows:
+        if not row["allowed"]:
+            name = f"{row['provider']}/{row['name']}"
+            return NoModelInForce(f"{name} is not allowed to this work any more.")
+        if row["shut"]:
+            return BudgetExhausted("The cap of a budget is 0 by now.")
+    return None
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 from django.db.models import Model
 
-from governance.core.errors import InvalidTransition, NotFound
+from governance.core.errors import FieldFault, InvalidArgument, InvalidTransition, NotFound
 from governance.core.fields import Amount, Choice, Text, Whole
 from governance.core.permissions import Permission
 from governance.core.switching import switchable
 from governance.core.verbs import Done, Target, Verb, of_row
-from governance.money import catalogue
+from governance.money import caps, catalogue
 from governance.money.catalogue import SyncReport
 from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
-from governance.money.pricing import TOKENS_MAX, RateSet
+from governance.money.pricing import TOKENS_MAX, RateSet, text_of
 
 M = TypeVar("M", bound=Model)
 ADJUST_BUDGET = Permission("adjust_budget", "Can change budgets, model routes and prices")
@@ -30,7 +30,28 @@ CAPS = (
         required=False,
         help="USD. Empty: no cap; 0: nothing that costs anything.",
     ),
-    Amount(name="soft_cap", required=False, help="USD. A warning, no refusal."),
+    Amount(
+        name="soft_cap",
+        required=False,
+        help="USD. A warning, no refusal; at most the cap.",
+    ),
+)
+CAPS_OF = {"cap": ("cap",), "soft_cap": ("soft_cap",), "both": ("cap", "soft_cap")}
+#: What changes caps that are there: what is left open, or as it is, stays as it is.
+NEW_CAPS = (
+    Amount(name="cap", required=False, help="USD; 0: nothing that costs anything."),
+    Amount(name="soft_cap", required=False, help="USD. A warning; at most the cap."),
+    Choice(
+        name="without",
+        choices=(
+            ("cap", "no cap any more"),
+            ("soft_cap", "no soft cap any more"),
+            ("both", "neither any more"),
+        ),
+        required=False,
+        blank="as above",
+        help="Takes a cap away.",
+    ),
 )
 
 
@@ -136,39 +157,44 @@ def _set_budget(
     cap: Decimal | None = None,
     soft_cap: Decimal | None = None,
 ) -> Budget:
-    return catalogue.set_budget(
-        scope=scope,
-        key=counted_for,
-        window=window,
-        cap=cap,
-        soft_cap=soft_cap,
-        actor=actor,
-        reason=reason,
-    )
+    try:
+        return caps.set_budget(
+            scope=scope,
+            key=counted_for,
+            window=window,
+            cap=cap,
+            soft_cap=soft_cap,
+            actor=actor,
+            reason=reason,
+        )
+    except InvalidArgument as refusal:
+        # The verb's field has another name: `key` is what names the row of a verb.
+        refusal.errors = [
+            FieldFault("/counted_for", fault.detail) if fault.pointer == "/key" else fault
+            for fault in refusal.errors
+        ]
+        raise
 
 
-def _set_caps(
-    *,
-    key: int,
-    actor: str,
-    reason: str,
-    cap: Decimal | None = None,
-    soft_cap: Decimal | None = None,
-) -> Budget:
-    budget = _row(Budget, key)
-    return catalogue.set_budget(
-        scope=budget.scope,
-        key=budget.key,
-        window=budget.window,
-        cap=cap,
-        soft_cap=soft_cap,
-        actor=actor,
-        reason=reason,
-    )
+def _set_caps(*, key: int, actor: str, reason: str, without: str = "", **given: Decimal) -> Budget:
+    changed: dict[str, Decimal | None] = dict(given)
+    if without:
+        changed |= dict.fromkeys(CAPS_OF[without])
+    return caps.set_caps(budget_id=key, caps=changed, actor=actor, reason=reason)
+
+
+def _caps_of(budget: Budget) -> dict[str, Any]:
+    """Return what a form about one budget shows: its caps as they are."""
+    stated = {"cap": budget.cap, "soft_cap": budget.soft_cap}
+    return {name: text_of(cap) for name, cap in stated.items() if cap is not None}
+
+
+def _enable_budget(*, key: int, actor: str, reason: str) -> Budget:
+    return caps.switch_budget(budget_id=key, enabled=True, actor=actor, reason=reason)
 
 
 def _disable_budget(*, key: int, actor: str, reason: str) -> Budget:
-    return catalogue.disable_budget(budget_id=key, actor=actor, reason=reason)
+    return caps.disable_budget(budget_id=key, actor=actor, reason=reason)
 
 
 def _row(model: type[M], key: int) -> M:
@@ -341,7 +367,7 @@ VERBS: tuple[Verb[Any], ...] = (
         label="Set a budget",
         permission=ADJUST_BUDGET,
         effect="Makes a budget, or changes the caps of the one of that scope, key and window. A "
-        "new one counts from now on.",
+        "new one counts what its present window has already seen.",
         fields=(
             Choice(name="scope", choices=tuple(Budget.Scope.choices)),
             # Not `key`, which names the row that a verb is about.
@@ -364,18 +390,30 @@ VERBS: tuple[Verb[Any], ...] = (
         on=BUDGET,
         label="Change the caps",
         permission=ADJUST_BUDGET,
-        effect="Sets the caps of each budget, from the next reservation on; what is held stays "
-        "held.",
-        fields=CAPS,
+        effect="Changes the caps of each budget that you give, from the next reservation on, and "
+        "nothing else; what is held stays held.",
+        fields=NEW_CAPS,
         run=_set_caps,
         done=lambda budget: _of_budget("changed", budget),
+        initial=_caps_of,
+        edits=True,
+    ),
+    Verb(
+        name="enable",
+        on=BUDGET,
+        label="Enable",
+        permission=ADJUST_BUDGET,
+        effect="Lets each budget refuse calls again, with all that its present window has seen.",
+        run=_enable_budget,
+        done=lambda budget: _of_budget("changed", budget),
+        precondition=of_row(switchable, enabled=True),
     ),
     Verb(
         name="disable",
         on=BUDGET,
         label="Disable",
         permission=ADJUST_BUDGET,
-        effect="Lets calls be made without regard to each budget, which then counts nothing.",
+        effect="Lets calls be made without regard to each budget, which goes on counting them.",
         run=_disable_budget,
         done=lambda budget: _of_budget("changed", budget),
         precondition=of_row(switchable, enabled=False),

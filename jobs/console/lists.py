@@ -565,8 +565,9 @@ class JobTypeAdmin(ChainedPage):
     list_select_related = ("agent",)
     page_fields = (
         "name", "agent", "runtime", "uses_model", "inputs_schema", "max_attempts",
-        "max_attempts_ceiling", "max_deferrals", "lease_seconds", "attempt_timeout_seconds",
-        "backoff_base_seconds", "backoff_cap_seconds", "approval_valid_seconds", "enabled",
+        "max_attempts_ceiling", "max_deferrals", "open_calls_max", "lease_seconds",
+        "attempt_timeout_seconds", "backoff_base_seconds", "backoff_cap_seconds",
+        "approval_valid_seconds", "enabled",
     )  # fmt: skip
 
 

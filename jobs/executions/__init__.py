@@ -5,6 +5,7 @@ exactly one of three things is true: the attempt's worker reported the result, a
 it with evidence, or it is unknown, and the job goes nowhere.
 """
 
+from jobs.executions.adjustments import adjust_spend, settle_adjustment
 from jobs.executions.binding import Binding
 from jobs.executions.permits import IssuedPermit, issued_before, permit
 from jobs.executions.reconciliations import reconcile
@@ -26,6 +27,7 @@ __all__ = [
     "ResultOutcome",
     "RouteStanding",
     "StartOutcome",
+    "adjust_spend",
     "issued_before",
     "permit",
     "reconcile",
@@ -33,5 +35,6 @@ __all__ = [
     "result",
     "route",
     "routed_before",
+    "settle_adjustment",
     "start",
 ]

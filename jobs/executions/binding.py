@@ -12,7 +12,7 @@ from governance.core.errors import (
     InvalidArgument,
     ModelReservationStateInvalid,
 )
-from governance.money.ledger import Resolved, Routed
+from governance.money.ledger import Adjusted, Resolved, Routed
 from governance.money.models import Reservation
 from jobs.models import Execution
 from jobs.transitions.preconditions import (
@@ -128,7 +128,12 @@ def mark_governed(work: Work, locked: LockedJob) -> None:
 
 
 def note_money(
-    work: Work, locked: LockedJob, done: Routed | Resolved, *, actor: str, reason: str = ""
+    work: Work,
+    locked: LockedJob,
+    done: Routed | Resolved | Adjusted,
+    *,
+    actor: str,
+    reason: str = "",
 ) -> None:
     """Chain what the ledger did to the job whose money it is."""
     event = done.event()

@@ -68,11 +68,14 @@ def route(
     estimated_input_tokens: int,
     max_output_tokens: int,
     requirements: Sequence[str] = (),
+    request_sha256: str = "",
 ) -> Routed:
     """Decide which model the attempt may use and reserve its budget, in one transaction.
 
-    The same `route_request_id` again gives the same decision. Call N needs call N-1 to have ended.
-    A refusal is a decision too, and is recorded: `refusal` of what is returned is to be answered.
+    The same `route_request_id` again gives what was issued; what was refused is decided again. N of
+    a call is the next free number, and `open_calls_max` of the job type bounds the calls that are
+    open at a time.  A refusal is a decision too, and is recorded: `refusal` of what is returned is
+    to be answered.
 
     Where the attempt's execution has been started, a route is the start of its call, and says how
     long that may take to begin. Source: contract section 9.
@@ -105,6 +108,8 @@ def route(
             estimated_input_tokens=estimated_input_tokens,
             max_output_tokens=max_output_tokens,
             requirements=tuple(requirements),
+            request_sha256=request_sha256,
+            open_calls_max=locked.type.open_calls_max,
         ),
         started=started,
     )

@@ -66,8 +66,10 @@ def start(
 ) -> StartOutcome | DomainError:
     """Spend the permit and record the execution as `unknown`, before anything outside happens.
 
-    The decision is stored once: the same request again gets the stored one (`already_started`),
-    with the authority to begin judged anew.  A refusal that is returned was recorded.
+    What the route was decided by is judged again: the model, the policy, a cap of 0, the word for
+    live executions.  The decision is stored once: the same request again gets the stored one
+    (`already_started`), with the authority to begin judged anew.  A refusal that is returned was
+    recorded.
 
     :raises SessionRequired: the caller has no activated session.
     :raises ExecutionConflict: the attempt's execution was started by another request.
@@ -93,9 +95,7 @@ def start(
     if locked.last_attempt is None or locked.last_attempt.runtime != runtime:
         raise BindingMismatch("runtime is not the one that the attempt is pinned to.")
     permit = _good_permit(work, locked, permit_id, binding)
-    refusal = None
-    if permit.mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):
-        refusal = LiveExecutionNotAuthorized()
+    refusal = _refusal(work, locked, binding, permit)
     permit.state = Permit.State.REVOKED if refusal else Permit.State.SPENT
     permit.ended_at = work.now
     permit.save(update_fields=["state", "ended_at"])
@@ -133,6 +133,13 @@ def start(
     return refusal or StartOutcome("started", execution, work.now, may_begin=True)
 
 
+def _refusal(work: Work, locked: LockedJob, binding: Binding, permit: Permit) -> DomainError | None:
+    """Return why policy does not let the execution start now, whatever it said before."""
+    if permit.mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):
+        return LiveExecutionNotAuthorized()
+    return ledger.refusal_of_start(external_request_id=binding.external_request_id)
+
+
 def _repeated(
     work: Work,
     locked: LockedJob,
@@ -151,7 +158,8 @@ def _repeated(
     if not same:
         raise ExecutionConflict(current={"state": known.state})
     if known.state == Execution.State.REFUSED:
-        return LiveExecutionNotAuthorized()
+        refused = ledger.REFUSED_STARTS.get(known.refusal_reason, LiveExecutionNotAuthorized)
+        return refused()
     may_begin = _may_begin(work, locked, binding, known)
     return StartOutcome("already_started", known, work.now, may_begin=may_begin)
 

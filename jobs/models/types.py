@@ -24,6 +24,8 @@ class JobType(ChainHead):
     max_attempts_ceiling = models.PositiveIntegerField(default=10)
     #: So often may a job be deferred for a cause that the service does not confirm.
     max_deferrals = models.PositiveIntegerField(default=20, db_default=20)
+    #: So many model calls of an attempt may be open at a time.
+    open_calls_max = models.PositiveIntegerField(default=8, db_default=8)
     lease_seconds = models.PositiveIntegerField(default=900)
     attempt_timeout_seconds = models.PositiveIntegerField(null=True, blank=True)
     backoff_base_seconds = models.PositiveIntegerField(default=10)
@@ -49,6 +51,9 @@ class JobType(ChainHead):
                 condition=Q(approval_valid_seconds__gte=1)
                 & (Q(attempt_timeout_seconds=None) | Q(attempt_timeout_seconds__gte=1)),
                 name="job_type_times_are_positive",
+            ),
+            models.CheckConstraint(
+                condition=Q(open_calls_max__gte=1), name="job_type_may_call_a_model"
             ),
         ]
 

@@ -63,6 +63,11 @@ class RouteIn(BindingIn):
     requirements = serializers.ListField(
         child=Text(min_length=1, max_length=60), required=False, allow_null=True, max_length=20
     )
+    request_sha256 = Sha256(
+        required=False,
+        allow_null=True,
+        help_text="Of what is sent to the model. It tells apart two calls that are made at once.",
+    )
 
 
 class ResolveIn(BindingIn):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from agents.entry import Entry
@@ -119,7 +119,8 @@ def _judged(locked: LockedJob) -> Standing:
             "A reservation of the attempt is open; resolve it first.",
             current={"state": locked.job.state},
         )
-    return standing
+    refused = started.filter(refusal_reason__in=ledger.REFUSED_STARTS)
+    return replace(standing, refused_room=standing.refused_room or refused.exists())
 
 
 def _cause(work: Work, locked: LockedJob, standing: Standing) -> str:

@@ -31,6 +31,7 @@ from jobs.transitions.claims import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
 ATTEMPTS_MAX = 1000
 DEFERRALS_MAX = 1000
+OPEN_CALLS_MAX = 1000
 DAY_SECONDS = 24 * 3600
 TIMEOUT_SECONDS_MAX = 30 * DAY_SECONDS
 BACKOFF_SECONDS_MAX = 7 * DAY_SECONDS
@@ -55,6 +56,7 @@ class TypeSettings:
     max_attempts: int | None = None
     max_attempts_ceiling: int | None = None
     max_deferrals: int | None = None
+    open_calls_max: int | None = None
     lease_seconds: int | None = None
     attempt_timeout_seconds: int | None = None
     backoff_base_seconds: int | None = None
@@ -196,6 +198,7 @@ def _faults(job_type: JobType) -> Iterator[FieldFault]:
         "max_attempts": (1, ATTEMPTS_MAX),
         "max_attempts_ceiling": (job_type.max_attempts, ATTEMPTS_MAX),
         "max_deferrals": (0, DEFERRALS_MAX),
+        "open_calls_max": (1, OPEN_CALLS_MAX),
         "lease_seconds": (LEASE_SECONDS_MIN, LEASE_SECONDS_MAX),
         "attempt_timeout_seconds": (1, TIMEOUT_SECONDS_MAX),
         "backoff_base_seconds": (0, job_type.backoff_cap_seconds),

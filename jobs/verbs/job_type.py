@@ -61,6 +61,13 @@ SETTINGS: tuple[Field, ...] = (
         "person decides about it; the next one fails it.",
     ),
     Whole(
+        name="open_calls_max",
+        least=1,
+        most=job_types.OPEN_CALLS_MAX,
+        required=False,
+        help="So many model calls of an attempt may be open at a time.",
+    ),
+    Whole(
         name="lease_seconds",
         least=claims.LEASE_SECONDS_MIN,
         most=claims.LEASE_SECONDS_MAX,

@@ -78,11 +78,25 @@ def test_the_server_computes_the_route_request_id(acting, route):
         assert route(route_request_id=foreign).refusal == (400, "BINDING_MISMATCH")
 
 
-def test_a_further_call_waits_for_the_end_of_the_one_before(route, reserved, resolve):
-    early = route(call=2)
+def test_calls_run_beside_each_other_under_the_next_free_number(route, reserved):
+    early = route(call=3)
     assert early.refusal == (409, "MODEL_RESERVATION_STATE_INVALID")
-    assert resolve(reserved, "released").body["state"] == "released"
-    assert route(call=2).body["reservation"]["reservation_id"] != reserved["reservation_id"]
+    assert early.body["current"] == {"next_call": 2}
+    second = route(call=2).body["reservation"]
+    assert second["reservation_id"] != reserved["reservation_id"]
+
+
+def test_no_more_than_eight_calls_are_open(route):
+    for call in range(1, 9):
+        assert route(call=call).status == 200
+    assert route(call=9).refusal == (409, "MODEL_RESERVATION_STATE_INVALID")
+
+
+def test_what_is_sent_tells_two_calls_apart(route):
+    first = route(request_sha256="ab" * 32)
+    assert first.status == 200
+    assert route(request_sha256="cd" * 32).refusal == (409, "ROUTE_CONTENT_MISMATCH")
+    assert route(request_sha256="AB" * 32).status == 400
 
 
 def test_a_stale_token_gets_no_route(acting, route):

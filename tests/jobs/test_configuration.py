@@ -19,7 +19,7 @@ from agents.models import Agent, Submitter
 from agents.transitions import principals
 from governance.core.models import AuditEvent
 from governance.money import catalogue
-from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
+from governance.money.models import Budget, BudgetWindow, LanguageModel, Price, RoutePolicy
 from jobs import bootstrap, transitions
 from jobs.configuration import files, plan, sections, written
 from jobs.models import JobType, Source
@@ -335,8 +335,8 @@ def empty() -> Callable[[], None]:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL session_replication_role = replica")
             for model in (
-                Price, RoutePolicy, Budget, LanguageModel, JobType, Source, Submitter, Agent,
-                AuditEvent,
+                Price, RoutePolicy, BudgetWindow, Budget, LanguageModel, JobType, Source, Submitter,
+                Agent, AuditEvent,
             ):  # fmt: skip
                 for relation in model._meta.related_objects:
                     if relation.related_model._meta.app_label == "governance":

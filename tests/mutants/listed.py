@@ -633,7 +633,7 @@ MUTANTS = (
     Mutant(
         "cap when it is held",
         "governance/money/budgets.py",
-        '" AND (b.cap IS NULL OR w.held + w.spent + %s <= b.cap) RETURNING w.id"',
+        '" AND (b.cap IS NULL OR NOT b.enabled OR w.held + w.spent + %s <= b.cap) RETURNING w.id"',
         '" AND %s::numeric IS NOT NULL RETURNING w.id"',
         ("tests/governance/money/test_ledger.py", "tests/races/test_reserve.py"),
     ),
@@ -643,6 +643,34 @@ MUTANTS = (
         '" ORDER BY w.id FOR NO KEY UPDATE OF w"',
         '" ORDER BY w.id"',
         ("tests/races/test_reserve.py",),
+    ),
+    Mutant(
+        "lock of the money, by who sets a budget",
+        "governance/money/budgets.py",
+        '"SELECT pg_advisory_xact_lock(%s, 0)"',
+        '"SELECT %s"',
+        ("tests/races/test_budgets.py",),
+    ),
+    Mutant(
+        "a refused route leaves its request free",
+        ROUTES,
+        "if before is not None and before.decision == RouteDecision.Decision.ISSUED:",
+        "if before is not None:",
+        ("tests/governance/money/test_ledger.py",),
+    ),
+    Mutant(
+        "policy at the start",
+        "jobs/executions/starts.py",
+        "    return ledger.refusal_of_start(external_request_id=binding.external_request_id)\n",
+        "    return None\n",
+        ("tests/jobs/test_starts_judged_again.py",),
+    ),
+    Mutant(
+        "no correction below 0",
+        "governance/money/adjustments.py",
+        "    if cost + amount < 0:\n",
+        "    if False:\n",
+        ("tests/governance/money/test_adjustments.py",),
     ),
     Mutant(
         "no older list of prices",

@@ -18,6 +18,7 @@ from tests.money import (
     LARGE_CALL,
     TEST,
     another_request,
+    any_name,  # noqa: F401
     beside,
     cap,
     catalogue_of_two,
@@ -33,11 +34,11 @@ RESERVERS = 64
 FIT = 5
 TRIES = 20
 SECONDS = 50
-NEVER_PAST_A_CAP = " AND (b.cap IS NULL OR w.held + w.spent + %s <= b.cap)"
+NEVER_PAST_A_CAP = " AND (b.cap IS NULL OR NOT b.enabled OR w.held + w.spent + %s <= b.cap)"
 
 
 @pytest.fixture(autouse=True)
-def _catalogue(transactional_db):
+def _catalogue(transactional_db, any_name):  # noqa: F811
     catalogue_of_two()
     catalogue.set_policy(models=[LARGE], **TEST)
 

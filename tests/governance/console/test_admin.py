@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -16,7 +17,7 @@ from governance.core import clock, verbs
 from governance.core.models import AuditEvent
 from governance.money.models import Budget, BudgetWindow, LanguageModel, Price, RoutePolicy
 from governance.money.pricing import read_usage
-from tests.console import act_url, confirm
+from tests.console import act_url, confirm, token_in
 from tests.money import catalogue_of_two, reserved, resolve
 
 MONEY = ("languagemodel", "price", "routepolicy", "budget")
@@ -180,6 +181,10 @@ def test_a_budget_is_made_changed_and_disabled(as_: Any) -> None:
 
     confirm(client, "governance.budget", "set_caps", budget.pk, cap="20")
     budget.refresh_from_db()
+    assert (budget.cap, budget.soft_cap) == (Decimal(20), Decimal(8))
+
+    confirm(client, "governance.budget", "set_caps", budget.pk, without="soft_cap")
+    budget.refresh_from_db()
     assert (budget.cap, budget.soft_cap) == (Decimal(20), None)
 
     confirm(client, "governance.budget", "disable", budget.pk)
@@ -187,6 +192,42 @@ def test_a_budget_is_made_changed_and_disabled(as_: Any) -> None:
     assert (budget.enabled, budget.cap) == (False, Decimal(20))
     actors = AuditEvent.objects.filter(subject=budget.audit_subject).values_list("actor", flat=True)
     assert set(actors) == {"user:governor"}
+
+
+def test_the_form_of_a_budget_shows_its_caps_and_changes_what_was_changed(as_: Any) -> None:
+    client = as_("governor")
+    confirm(
+        client, "governance.budget", "make", "new", scope="global", window="day", cap="10",
+        soft_cap="8",
+    )  # fmt: skip
+    budget = Budget.objects.get()
+    url = act_url("governance.budget", "set_caps")
+    page = client.get(url, {"key": budget.pk})
+    inputs = re.findall(r'<input[^>]*name="((?:initial-)?(?:cap|soft_cap))"[^>]*>', page.text)
+    assert sorted(inputs) == ["cap", "initial-cap", "initial-soft_cap", "soft_cap"]
+    # Another governor raises the cap while the form is open.
+    Budget.objects.update(cap=20)
+
+    client.post(url, {
+        "selection": token_in(page), "reason": "as agreed", "cap": "10.00", "initial-cap": "10.00",
+        "soft_cap": "9", "initial-soft_cap": "8.00",
+    })  # fmt: skip
+
+    budget.refresh_from_db()
+    assert (budget.cap, budget.soft_cap) == (Decimal(20), Decimal(9))
+
+
+def test_a_budget_for_a_name_that_nobody_bears_is_refused_at_its_field(as_: Any) -> None:
+    client = as_("governor")
+
+    page = confirm(
+        client, "governance.budget", "make", "new", scope="agent", counted_for="herms",
+        window="day", cap="1",
+    )  # fmt: skip
+
+    assert page.status_code == 422
+    assert "There is no agent herms." in page.text
+    assert not Budget.objects.exists()
 
 
 def test_budget_bars_say_what_is_spent_held_and_left(as_: Any) -> None:

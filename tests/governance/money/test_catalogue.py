@@ -40,12 +40,12 @@ def test_every_change_is_an_event_with_what_was_before():
     budget = cap("1")
     cap("2")
 
-    event = AuditEvent.objects.get(subject=budget.audit_subject, seq=2)
+    event = AuditEvent.objects.get(subject=budget.audit_subject, seq=3)
 
     body = json.loads(bytes(event.body))
     assert (body["before"]["cap"], body["after"]["cap"]) == ("1.00", "2.00")
     assert (event.actor, event.reason) == (TEST["actor"], TEST["reason"])
-    assert actions(budget) == ["budget.added", "budget.changed"]
+    assert actions(budget) == ["budget.added", "budget.opened", "budget.changed"]
     assert actions(LanguageModel.objects.get(name="small")) == ["model.added", "model.priced"]
     assert actions(RoutePolicy.objects.get()) == ["route_policy.set"]
     assert bytes(event.hash) == audit.link(bytes(event.prev_hash), bytes(event.body))
@@ -82,7 +82,7 @@ def test_a_budget_is_disabled_once_and_keeps_its_caps():
 
     assert refused.value.effect == "none"
     assert (off.enabled, off.cap) == (False, Decimal(1))
-    assert actions(budget) == ["budget.added", "budget.changed"]
+    assert actions(budget) == ["budget.added", "budget.opened", "budget.changed"]
     with pytest.raises(NotFound):
         catalogue.disable_budget(budget_id=budget.pk + 1, **TEST)
 
@@ -115,6 +115,7 @@ def test_a_change_without_a_reason_is_refused(move):
         {"scope": "global", "window": "day", "cap": Decimal("Infinity")},
         {"scope": "global", "window": "day", "cap": Decimal("1e-13")},
         {"scope": "global", "window": "day", "cap": None, "soft_cap": Decimal(-1)},
+        {"scope": "global", "window": "day", "cap": Decimal(1), "soft_cap": Decimal("1.01")},
     ],
 )
 def test_a_malformed_budget_is_refused(terms):

@@ -6,7 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, IntegrityError, connection, transaction
 from uuid_utils.compat import uuid7
 
 from governance.core import clock, sql
@@ -114,7 +114,8 @@ def test_every_applicable_budget_holds_the_call():
 
     ledger.reserve(request=request())
 
-    assert counters() == [(LARGE_CALL, 0)] * 5
+    # A budget that is disabled refuses nothing, and goes on counting.
+    assert counters(held__gt=0) == [(LARGE_CALL, 0)] * 6
 
 
 def test_a_budget_for_each_counts_them_apart():
@@ -151,17 +152,62 @@ def test_all_budgets_hold_the_call_or_none():
     assert_books_agree()
 
 
-def test_a_refusal_is_a_stored_decision_and_is_given_again():
+def test_a_refusal_that_is_asked_for_again_is_one_row():
     cap("0")
 
     first = ledger.reserve(request=request())
-    cap("1")
     again = ledger.reserve(request=request())
 
     assert first.event() == again.event()
-    assert again.replayed
+    assert (first.replayed, again.replayed) == (False, True)
     assert again.decision.reason == "BUDGET_EXHAUSTED"
     assert RouteDecision.objects.count() == 1
+
+
+def test_a_refused_request_is_decided_again_once_there_is_room():
+    cap("0")
+    ledger.reserve(request=request())
+    cap("1")
+
+    issued = ledger.reserve(request=request())
+    again = ledger.reserve(request=request())
+
+    assert issued.decision.decision == "issued"
+    assert not issued.replayed
+    assert again.replayed
+    assert again.reservation.reservation_id == issued.reservation.reservation_id
+    assert sorted(RouteDecision.objects.values_list("decision", flat=True)) == ["issued", "refused"]
+    assert_books_agree()
+
+
+def test_a_refusal_for_another_reason_is_another_row():
+    cap("0")
+    ledger.reserve(request=request())
+    catalogue.set_policy(models=[], **TEST)
+
+    for _ in range(2):
+        assert ledger.reserve(request=request()).decision.reason == "MODEL_NOT_ALLOWED"
+
+    reasons = RouteDecision.objects.order_by("decided_at").values_list("reason", flat=True)
+    assert list(reasons) == ["BUDGET_EXHAUSTED", "MODEL_NOT_ALLOWED"]
+
+
+def test_a_refused_request_may_ask_for_less():
+    cap(str(SMALL_CALL / 2))
+    ledger.reserve(request=request())
+
+    less = ledger.reserve(request=request(estimated_input_tokens=1, max_output_tokens=1))
+
+    assert less.decision.decision == "issued"
+    assert RouteDecision.objects.count() == 2
+
+
+def test_the_database_issues_a_request_once():
+    issued = ledger.reserve(request=request()).decision
+
+    issued.decision_id = uuid7()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        issued.save(force_insert=True)
 
 
 def test_after_a_refusal_the_next_call_is_decided_anew():
@@ -200,7 +246,58 @@ def test_an_exhausted_window_says_when_it_ends():
     refusal = ledger.reserve(request=request()).refusal
 
     assert 0 < refusal.after_seconds <= 24 * 3600 + 1
-    assert refusal.current == {"budgets": [{"scope": "global", "window": "day"}] * 2}
+    assert refusal.current["budgets"] == [{"scope": "global", "window": "day"}] * 2
+
+
+def test_a_refusal_for_want_of_room_says_which_budget_is_full_and_what_holds_it():
+    cap("100")
+    cap("0.0225", scope="agent", key="*", window="month")
+    spent = reserved()
+    resolve("settled", reservation_id=spent.reservation.reservation_id, usage=Usage(0, 1),
+            actor=ACTOR)  # fmt: skip
+    held = [reserved(max_output_tokens=0) for _ in range(2)]
+    reserved(agent="openclaw")
+
+    refusal = ledger.reserve(request=request()).refusal
+
+    assert refusal.reason == "BUDGET_EXHAUSTED"
+    assert refusal.current["budget"] == {
+        "scope": "agent",
+        "key": "hermes",
+        "window": "month",
+        "cap": "0.0225",
+        "spent": "0.000002",
+        "held": "0.02",
+        "currency": "USD",
+    }
+    assert refusal.current["largest_holds"] == [
+        {
+            "reservation_id": str(each.reservation.reservation_id),
+            "task_id": each.decision.task_id,
+            "amount": "0.01",
+        }
+        for each in held
+    ]
+
+
+def test_of_what_holds_a_full_budget_five_are_told_the_largest_first():
+    cap(str(LARGE_CALL))
+    for n in range(1, 8):
+        reserved(estimated_input_tokens=n * 10, max_output_tokens=0)
+
+    told = ledger.reserve(request=request(max_output_tokens=10**6)).refusal.current
+
+    assert [hold["amount"] for hold in told["largest_holds"]] == [
+        f"0.000{n}" for n in range(7, 2, -1)
+    ]
+
+
+def test_a_refusal_by_policy_tells_of_no_budget():
+    cap("0")
+
+    refusal = ledger.reserve(request=request(requirements=("telepathy",))).refusal
+
+    assert refusal.current == {}
 
 
 def test_a_budget_without_window_cannot_say_when_there_is_room_and_says_a_default():
@@ -346,19 +443,49 @@ def test_the_same_request_with_other_content_is_refused():
     assert RouteDecision.objects.count() == 1
 
 
-def test_the_next_call_waits_for_the_end_of_the_one_before():
+def test_calls_of_an_attempt_run_beside_each_other_under_numbers_in_order():
     first = ledger.reserve(request=request())
 
-    with pytest.raises(ModelReservationStateInvalid):
-        ledger.reserve(request=request(call=2))
-    with pytest.raises(ModelReservationStateInvalid):
+    with pytest.raises(ModelReservationStateInvalid) as refused:
         ledger.reserve(request=request(call=3))
-    resolve(
-        "settled", reservation_id=first.reservation.reservation_id, usage=Usage(1, 1), actor=ACTOR
-    )
 
-    assert ledger.reserve(request=request(call=2)).decision.call == 2
+    assert refused.value.current == {"next_call": 2}
+    second = ledger.reserve(request=request(call=2))
+    assert second.decision.call == 2
+    assert second.reservation.reservation_id != first.reservation.reservation_id
     assert RouteDecision.objects.count() == 2
+
+
+def test_as_many_calls_are_open_as_the_job_type_allows():
+    bound = {"open_calls_max": 2}
+    first = ledger.reserve(request=request(**bound))
+    ledger.reserve(request=request(call=2, **bound))
+
+    with pytest.raises(ModelReservationStateInvalid) as refused:
+        ledger.reserve(request=request(call=3, **bound))
+
+    assert refused.value.current == {"open_calls": 2, "open_calls_max": 2}
+    assert RouteDecision.objects.count() == 2
+    resolve("released", reservation_id=first.reservation.reservation_id, actor=ACTOR)
+    assert ledger.reserve(request=request(call=3, **bound)).decision.decision == "issued"
+
+
+def test_a_call_that_is_open_is_asked_for_again_whatever_else_is_open():
+    bound = {"open_calls_max": 1}
+    first = ledger.reserve(request=request(**bound))
+
+    again = ledger.reserve(request=request(**bound))
+
+    assert again.reservation.reservation_id == first.reservation.reservation_id
+
+
+def test_two_calls_at_once_that_ask_alike_share_no_reservation():
+    ledger.reserve(request=request(request_sha256="ab" * 32))
+
+    with pytest.raises(RouteContentMismatch):
+        ledger.reserve(request=request(request_sha256="cd" * 32))
+
+    assert ledger.reserve(request=request(request_sha256="ab" * 32)).replayed
 
 
 def test_a_fallback_is_a_decision_of_its_own_for_a_model_that_did_not_fail():
@@ -830,7 +957,7 @@ def test_a_dry_run_says_what_would_be_decided_and_writes_nothing():
     assert (answer["decision"], answer["model"], answer["amount"]) == ("issued", "small", "0.003")
     assert [line["outcome"] for line in answer["considered"]] == ["over_budget", "chosen"]
     assert not RouteDecision.objects.exists()
-    assert not BudgetWindow.objects.exists()
+    assert counters() == [(0, 0)]
     assert ledger.dry_run(**asked | {"requirements": ["vision"]})["reason"] == "MODEL_NOT_ALLOWED"
 
 

@@ -41,7 +41,7 @@ from tests.console import token_in
 from tests.work import ANNA, pass_time
 
 LIST = "admin:jobs_job_changelist"
-QUERIES_MAX = 12
+QUERIES_MAX = 13
 OVERVIEW_QUERIES_MAX = 28
 
 

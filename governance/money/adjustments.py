@@ -1,0 +1,245 @@
+"""Correct what a call cost, by a row that says who and why: what was booked stays as it is.
+
+An adjustment posts to the windows that count its call: those that held it, and those whose opening
+took it over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from uuid_utils.compat import uuid7
+
+from governance.core import sql
+from governance.core.clock import READ_CLOCK
+from governance.core.errors import (
+    FieldFault,
+    InvalidArgument,
+    InvalidTransition,
+    NotFound,
+    SelfApproval,
+)
+from governance.core.reasons import required
+from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_overrun
+from governance.money.corrections import Adjustment, AdjustmentPosting, AdjustmentVerdict
+from governance.money.models import CURRENCY, Reservation
+from governance.money.openings import IN_WINDOW
+from governance.money.pricing import text_of
+from governance.money.reservations import LOCK_RESERVATIONS
+
+Verdict = AdjustmentVerdict.Verdict
+#: Above it an amount is a mistake.
+AMOUNT_MAX = Decimal(10) ** 9
+PLACES_MAX = 12
+
+# What an ended call cost, with the adjustments that count. No row: it is open, or there is none.
+READ_COST = (
+    "SELECT e.cost + coalesce((SELECT sum(a.amount) FROM governance_adjustment a"
+    "  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id"
+    "  WHERE a.resolution_id = e.reservation_id"
+    "   AND (NOT a.needs_confirmation OR v.verdict = 'confirmed')), 0) AS cost"
+    " FROM governance_resolution e WHERE e.reservation_id = ANY(%s::uuid[])"
+)
+# The windows that count a call: those that hold it, and the opened ones of its scopes. A window
+# without an opening has not seen what it does not hold.
+OF_ONE = (
+    "SELECT h.window_id AS id FROM governance_reservationhold h"
+    " WHERE h.reservation_id = r.reservation_id"
+    " UNION SELECT w.id FROM governance_routedecision d"
+    " CROSS JOIN LATERAL (VALUES ('global', ''), ('agent', r.agent), ('job_type', d.job_type),"
+    "  ('job', r.task_id)) AS s(scope, key)"
+    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, '*')"
+    + IN_WINDOW
+    + " WHERE d.decision_id = r.decision_id"
+    "  AND EXISTS (SELECT 1 FROM governance_budgetopening o WHERE o.window_id = w.id)"
+)
+READ_WINDOWS = (
+    f"SELECT n.id FROM governance_reservation r CROSS JOIN LATERAL ({OF_ONE}) n"
+    " WHERE r.reservation_id = ANY(%s::uuid[]) ORDER BY n.id"
+)
+# Adjustments that count and were posted nowhere where their call is held, or that do not count and
+# were posted.
+WRONG_ADJUSTMENTS = (
+    "SELECT a.adjustment_id, counts.yes, ARRAY(SELECT p.window_id FROM governance_adjustmentposting"
+    " p WHERE p.adjustment_id = a.adjustment_id ORDER BY 1)::text AS found,"
+    " CASE WHEN counts.yes THEN expected.ids ELSE '{}' END AS expected"
+    " FROM governance_adjustment a"
+    " LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id"
+    " CROSS JOIN LATERAL (SELECT NOT a.needs_confirmation"
+    "  OR coalesce(v.verdict = 'confirmed', false) AS yes) counts"
+    " CROSS JOIN LATERAL (SELECT ARRAY(SELECT h.window_id FROM governance_reservationhold h"
+    "  WHERE h.reservation_id = a.resolution_id ORDER BY 1)::text AS ids) expected"
+    " WHERE CASE WHEN counts.yes THEN EXISTS (SELECT 1 FROM governance_reservationhold h"
+    "   WHERE h.reservation_id = a.resolution_id AND NOT EXISTS (SELECT 1"
+    "    FROM governance_adjustmentposting p WHERE p.adjustment_id = a.adjustment_id"
+    "     AND p.window_id = h.window_id))"
+    "  ELSE EXISTS (SELECT 1 FROM governance_adjustmentposting p"
+    "   WHERE p.adjustment_id = a.adjustment_id) END"
+    " ORDER BY a.adjustment_id"
+)
+
+
+@dataclass(frozen=True)
+class Adjusted:
+    """An adjustment as it stands: `posted`, `waiting` for a second governor, or `declined`.
+
+    `cost` is what its call costs with all adjustments that count.
+    """
+
+    outcome: str
+    adjustment: Adjustment
+    cost: Decimal
+
+    def event(self) -> dict[str, Any]:
+        """Return `action` and `after` of the audit event that the caller chains to its job."""
+        names = {"posted": "adjusted", "waiting": "adjustment_asked"}
+        return {
+            "action": f"reservation.{names.get(self.outcome, 'adjustment_declined')}",
+            "after": {
+                "adjustment_id": str(self.adjustment.adjustment_id),
+                "reservation_id": str(self.adjustment.resolution_id),
+                "amount": text_of(self.adjustment.amount),
+                "currency": CURRENCY,
+                "cost": text_of(self.cost),
+                "made_by": self.adjustment.made_by,
+            },
+        }
+
+
+@transaction.atomic
+def adjust(*, reservation_id: UUID, amount: Decimal, actor: str, reason: str) -> Adjusted:
+    """Correct what an ended call cost by a signed amount, which its budgets count at once.
+
+    An amount above `FENCEPOST_ADJUSTMENT_CONFIRM_USD`, whichever way, waits for a second governor.
+
+    :param amount: in USD; negative takes off.
+    :raises InvalidArgument: it is no such amount, or the cost would fall below 0.
+    :raises InvalidTransition: the call has not ended: what it costs is not booked yet.
+    """
+    reason = required(reason)
+    _need_amount(amount)
+    cost, at = _locked(reservation_id)
+    _need_cost(cost, amount)
+    limit = settings.ADJUSTMENT_CONFIRM_USD
+    adjustment = Adjustment(
+        adjustment_id=uuid7(),
+        resolution_id=reservation_id,
+        amount=amount,
+        needs_confirmation=limit is not None and abs(amount) > limit,
+        reason=reason,
+        made_by=actor,
+        made_at=at,
+    )
+    sql.pipeline(sql.insert([adjustment]))
+    if adjustment.needs_confirmation:
+        return Adjusted("waiting", adjustment, cost)
+    _post(adjustment, at=at)
+    return Adjusted("posted", adjustment, cost + amount)
+
+
+@transaction.atomic
+def settle_adjustment(*, adjustment_id: UUID, verdict: str, actor: str, reason: str) -> Adjusted:
+    """Confirm an adjustment that waits for a second governor, who is not the first, or decline it.
+
+    :raises NotFound: there is none of that id.
+    :raises InvalidTransition: it does not wait.
+    :raises SelfApproval: its own maker would confirm it.
+    :raises InvalidArgument: the cost would fall below 0.
+    """
+    reason = required(reason)
+    adjustment = Adjustment.objects.filter(pk=adjustment_id).first()
+    if adjustment is None:
+        raise NotFound("There is no adjustment of that id.")
+    cost, at = _locked(adjustment.resolution_id)
+    # Read after the lock, which whoever decides about it takes.
+    fault = refusal_of_verdict(_with_verdict(adjustment_id), verdict=verdict, actor=actor)
+    if fault is not None:
+        raise fault
+    if verdict == Verdict.CONFIRMED:
+        _need_cost(cost, adjustment.amount)
+    AdjustmentVerdict.objects.create(
+        adjustment=adjustment, verdict=verdict, reason=reason, decided_by=actor, decided_at=at
+    )
+    if verdict == Verdict.DECLINED:
+        return Adjusted("declined", adjustment, cost)
+    _post(adjustment, at=at)
+    return Adjusted("posted", adjustment, cost + adjustment.amount)
+
+
+def refusal_of_adjustment(row: Reservation) -> InvalidTransition | None:
+    """Return why what a call cost cannot be corrected: it has not ended; None where it can."""
+    if row.state not in Reservation.OPEN:
+        return None
+    return InvalidTransition("The call has not ended: what it costs is not booked yet.")
+
+
+def refusal_of_verdict(
+    adjustment: Adjustment, *, verdict: str, actor: str
+) -> InvalidTransition | SelfApproval | None:
+    """Return why an actor cannot give that verdict on an adjustment; None where they can.
+
+    :param adjustment: read with its verdict.
+    """
+    if not adjustment.needs_confirmation:
+        return InvalidTransition("It counts already.")
+    if stored := getattr(adjustment, "verdict", None):
+        return InvalidTransition(f"It is {stored.verdict} already.")
+    if verdict == Verdict.CONFIRMED and actor == adjustment.made_by:
+        return SelfApproval("Nobody confirms a correction of their own.")
+    return None
+
+
+def _with_verdict(adjustment_id: UUID) -> Adjustment:
+    return Adjustment.objects.select_related("verdict").get(pk=adjustment_id)
+
+
+def _locked(reservation_id: UUID) -> tuple[Decimal, datetime]:
+    """Lock an ended reservation, and return what it costs and the time after the lock.
+
+    :raises InvalidTransition: it has not ended.
+    """
+    _, _, costs, [clock] = sql.pipeline(
+        sql.Statement(LOCK_RESERVATIONS, ([reservation_id],)),
+        SHARE_MONEY,
+        sql.Statement(READ_COST, ([reservation_id],)),
+        sql.Statement(READ_CLOCK),
+    )
+    if not costs:
+        raise InvalidTransition("The call has not ended: what it costs is not booked yet.")
+    return costs[0]["cost"], clock["now"]
+
+
+def _need_amount(amount: Decimal) -> None:
+    exponent = amount.as_tuple().exponent
+    small = isinstance(exponent, int) and -exponent <= PLACES_MAX
+    if not (amount.is_finite() and amount and small and abs(amount) <= AMOUNT_MAX):
+        detail = f"an amount other than 0, up to {AMOUNT_MAX} either way, {PLACES_MAX} decimals"
+        raise InvalidArgument(errors=[FieldFault("/amount", detail)])
+
+
+def _need_cost(cost: Decimal, amount: Decimal) -> None:
+    if cost + amount < 0:
+        detail = f"the call costs {text_of(cost)} {CURRENCY}, and no less than 0"
+        raise InvalidArgument(errors=[FieldFault("/amount", detail)])
+
+
+def _post(adjustment: Adjustment, *, at: datetime) -> None:
+    """Move what was spent in the windows that count the call."""
+    [found] = sql.pipeline(sql.Statement(READ_WINDOWS, ([adjustment.resolution_id],)))
+    ids = [row["id"] for row in found]
+    if not ids:
+        return
+    count = len(ids)
+    rows = [AdjustmentPosting(adjustment=adjustment, window_id=window) for window in ids]
+    *_, posted = sql.pipeline(
+        sql.Statement(LOCK_HELD_WINDOWS, (ids,)),
+        sql.insert(rows),
+        sql.Statement(POST, (ids, [Decimal(0)] * count, [adjustment.amount] * count)),
+    )
+    note_overrun(posted, at=at)

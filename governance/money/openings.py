@@ -1,0 +1,127 @@
+"""What a window has seen before its budget counts it: added up, held, and added up again.
+
+Who sets a budget holds the money's lock exclusively, so that no call is decided or ends meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from governance.core import sql
+from governance.money.models import Budget
+from governance.money.pricing import window_of
+
+# The calls of each budget's windows, whether counted or not. A call is of the window in which it
+# was reserved.
+SEEN = (
+    " FROM governance_reservation r"
+    " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
+    " CROSS JOIN LATERAL (VALUES ('global', ''), ('agent', r.agent), ('job_type', d.job_type),"
+    "  ('job', r.task_id)) AS s(scope, key)"
+    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, '*')"
+)
+COUNTED_FOR = "CASE b.key WHEN '*' THEN s.key ELSE '' END"
+IN_WINDOW = (
+    " JOIN governance_budgetwindow w ON w.budget_id = b.id"
+    f"  AND w.counted_for = {COUNTED_FOR} AND r.reserved_at >= w.starts_at"
+    "  AND (w.ends_at IS NULL OR r.reserved_at < w.ends_at)"
+)
+NOT_HELD = (
+    " NOT EXISTS (SELECT 1 FROM governance_reservationhold h"
+    "  WHERE h.reservation_id = r.reservation_id AND h.window_id = w.id)"
+)
+# What ended calls cost that a window does not hold, with what was corrected before it counted them.
+UNCOUNTED = (
+    "SELECT w.id, sum(e.cost + coalesce(a.amount, 0)) AS spent"
+    + SEEN
+    + IN_WINDOW
+    + " JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
+    " LEFT JOIN LATERAL (SELECT sum(a.amount) AS amount FROM governance_adjustment a"
+    "  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id"
+    "  WHERE a.resolution_id = r.reservation_id"
+    "   AND (NOT a.needs_confirmation OR v.verdict = 'confirmed')"
+    "   AND NOT EXISTS (SELECT 1 FROM governance_adjustmentposting p"
+    "    WHERE p.adjustment_id = a.adjustment_id AND p.window_id = w.id)) a ON true"
+    " WHERE" + NOT_HELD + " AND {which} GROUP BY w.id"
+)
+# The windows of one budget that lie at an instant: that of a budget for one key also where nothing
+# was seen yet. Parameters of all four: budget, and the bounds of the window.
+OPEN = (
+    "INSERT INTO governance_budgetwindow"
+    " (budget_id, counted_for, kind, starts_at, ends_at, held, spent)"
+    ' SELECT n.id, n.counted_for, n."window", %(starts)s, %(ends)s, 0, 0 FROM ('
+    f'  SELECT DISTINCT b.id, {COUNTED_FOR} AS counted_for, b."window"'
+    + SEEN
+    + "  WHERE b.id = %(budget)s AND r.reserved_at >= %(starts)s"
+    "   AND (%(ends)s::timestamptz IS NULL OR r.reserved_at < %(ends)s)"
+    "  UNION SELECT b.id, '', b.\"window\" FROM governance_budget b"
+    "   WHERE b.id = %(budget)s AND b.key <> '*') n"
+    " ORDER BY n.counted_for ON CONFLICT DO NOTHING"
+)
+LOCK = (
+    "SELECT id FROM governance_budgetwindow WHERE budget_id = %(budget)s"
+    " AND starts_at = %(starts)s ORDER BY id FOR NO KEY UPDATE"
+)
+HOLD_OPEN = (
+    "WITH held AS (INSERT INTO governance_reservationhold (reservation_id, window_id)"
+    " SELECT r.reservation_id, w.id" + SEEN + IN_WINDOW + " WHERE b.id = %(budget)s"
+    "  AND w.starts_at = %(starts)s AND r.state IN ('held', 'in_doubt') AND"
+    + NOT_HELD
+    + " RETURNING reservation_id, window_id),"
+    " total AS (SELECT h.window_id, sum(r.amount) AS amount FROM held h"
+    "  JOIN governance_reservation r ON r.reservation_id = h.reservation_id GROUP BY h.window_id)"
+    " UPDATE governance_budgetwindow w SET held = w.held + t.amount FROM total t"
+    " WHERE w.id = t.window_id RETURNING w.id, t.amount"
+)
+COUNT = (
+    "WITH seen AS ("
+    + UNCOUNTED.format(which="b.id = %(budget)s AND w.starts_at = %(starts)s")
+    + "), opened AS (INSERT INTO governance_budgetopening (window_id, spent, opened_by, opened_at)"
+    " SELECT w.id, coalesce(seen.spent, 0) - coalesce(o.spent, 0), %(actor)s, %(at)s"
+    "  FROM governance_budgetwindow w LEFT JOIN seen ON seen.id = w.id"
+    "  LEFT JOIN (SELECT window_id, sum(spent) AS spent FROM governance_budgetopening"
+    "   GROUP BY window_id) o ON o.window_id = w.id"
+    "  WHERE w.budget_id = %(budget)s AND w.starts_at = %(starts)s"
+    "   AND (o.window_id IS NULL OR coalesce(seen.spent, 0) > o.spent)"
+    " RETURNING window_id, spent)"
+    " UPDATE governance_budgetwindow w SET spent = w.spent + o.spent FROM opened o"
+    " WHERE w.id = o.window_id RETURNING w.id, o.spent"
+)
+# The openings that the rows contradict: one snapshot, with all windows that have any.
+WRONG_OPENINGS = (
+    "WITH o AS (SELECT window_id AS id, sum(spent) AS spent FROM governance_budgetopening"
+    "  GROUP BY window_id), seen AS ("
+    + UNCOUNTED.format(which="w.id IN (SELECT id FROM o)")
+    + ") SELECT o.id, o.spent, coalesce(seen.spent, 0) AS spent_in_rows FROM o"
+    " LEFT JOIN seen ON seen.id = o.id WHERE o.spent <> coalesce(seen.spent, 0) ORDER BY o.id"
+)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What windows took over: their number, what was spent, and what open calls hold."""
+
+    windows: int
+    spent: Decimal
+    held: Decimal
+
+
+def open_windows(budget: Budget, *, actor: str, at: datetime) -> Opened:
+    """Let a budget count what its present window has seen without it, and return what that is.
+
+    The caller holds the money's lock exclusively, and locks the budget after this.  A window that
+    has counted everything stays as it is.
+    """
+    starts, ends = window_of(budget.window, at)
+    params = {"budget": budget.pk, "starts": starts, "ends": ends, "actor": actor, "at": at}
+    _, _, held, opened = sql.pipeline(
+        *(sql.Statement(text, params) for text in (OPEN, LOCK, HOLD_OPEN, COUNT))
+    )
+    touched = {row["id"] for row in [*held, *opened]}
+    return Opened(
+        windows=len(touched),
+        spent=sum((row["spent"] for row in opened), Decimal(0)),
+        held=sum((row["amount"] for row in held), Decimal(0)),
+    )

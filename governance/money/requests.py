@@ -1,0 +1,108 @@
+"""Requests for model calls: what is asked for, whose it is, and what makes it the same again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from uuid import UUID
+
+from governance.core import digests
+from governance.core.errors import BindingMismatch, FieldFault, InvalidArgument
+from governance.money.models import Budget
+from governance.money.pricing import TOKENS_MAX, Terms, is_term
+
+REQUIREMENTS_MAX = 20
+#: So many calls of an attempt may be open at a time where its job's type says nothing.
+OPEN_CALLS_MAX = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class RouteRequest:
+    """One model call that an attempt asks for.
+
+    :param requirements: capabilities that the model must have, and terms of the price (`Terms`).
+    :param request_sha256: digest of what is sent to the model, where who asks says it: two calls
+        that are made at once are then two requests, whatever else they have in common.
+    :param open_calls_max: so many calls of one attempt may be open at a time.
+    :raises InvalidArgument: a token count or a requirement is not valid.
+    """
+
+    external_request_id: str
+    route_request_id: str
+    task_id: str
+    job_id: UUID
+    attempt: int
+    fencing_token: int
+    agent: str
+    job_type: str
+    risk_tier: str
+    runtime: str
+    estimated_input_tokens: int
+    max_output_tokens: int
+    requirements: tuple[str, ...] = ()
+    request_sha256: str = ""
+    open_calls_max: int = OPEN_CALLS_MAX
+
+    def __post_init__(self) -> None:
+        faults = [
+            FieldFault(f"/{name}", f"an integer from 0 to {TOKENS_MAX}")
+            for name in ("estimated_input_tokens", "max_output_tokens")
+            if type(getattr(self, name)) is not int or not 0 <= getattr(self, name) <= TOKENS_MAX
+        ]
+        if len(self.requirements) > REQUIREMENTS_MAX or not all(
+            isinstance(each, str) and 0 < len(each) <= 60 for each in self.requirements
+        ):
+            faults.append(FieldFault("/requirements", f"up to {REQUIREMENTS_MAX} short names"))
+        if faults:
+            raise InvalidArgument(errors=faults)
+        Terms.read(self.requirements)
+
+    @cached_property
+    def terms(self) -> Terms:
+        """Return what the requirements say that changes what the call may cost."""
+        return Terms.read(self.requirements)
+
+    @cached_property
+    def capabilities(self) -> frozenset[str]:
+        """Return the requirements that a model must be able to meet."""
+        return frozenset(each for each in self.requirements if not is_term(each))
+
+    @property
+    def call(self) -> int:
+        """Return which call of its attempt this is, counted from 1.
+
+        :raises BindingMismatch: `route_request_id` is not one of this attempt.
+        """
+        try:
+            return digests.call_number(
+                external_request_id=self.external_request_id,
+                route_request_id=self.route_request_id,
+            )
+        except ValueError as error:
+            raise BindingMismatch(str(error)) from error
+
+    @property
+    def content_sha256(self) -> str:
+        """Return the digest of all that must be equal when the request is repeated."""
+        content = asdict(self) | {
+            "job_id": str(self.job_id),
+            "requirements": sorted(set(self.requirements)),
+        }
+        # A restore raises the tokens of running attempts; the call is still the same.
+        del content["fencing_token"]
+        # A setting of the job's type, which is not asked for.
+        del content["open_calls_max"]
+        # Requests of before had no digest, and are the same without.
+        if not self.request_sha256:
+            del content["request_sha256"]
+        return digests.sha256_hex(digests.canonical(content))
+
+    @property
+    def scopes(self) -> dict[str, str]:
+        """Return the key of this call in each scope that a budget may have."""
+        return {
+            Budget.Scope.GLOBAL.value: "",
+            Budget.Scope.AGENT.value: self.agent,
+            Budget.Scope.JOB_TYPE.value: self.job_type,
+            Budget.Scope.JOB.value: self.task_id,
+        }
