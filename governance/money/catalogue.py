@@ -24,6 +24,7 @@ from governance.core import audit, clock, digests
 from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
 from governance.core.switching import switchable
+from governance.money import room
 from governance.money.models import (
     Budget,
     LanguageModel,
@@ -136,6 +137,7 @@ def switch_model(*, model_id: int, enabled: bool, actor: str, reason: str) -> La
         before=before,
         after=before | {"enabled": enabled},
     )
+    room.clear_all()
     return model
 
 
@@ -205,6 +207,7 @@ def end_price(*, price_id: int, actor: str, reason: str) -> Price:
         at=price.ends_at,
         before={"version": price.version},
     )
+    room.clear_all()
     return price
 
 
@@ -294,6 +297,7 @@ def set_policy(
         before=before,
         after=scope | {"models": [str(model) for model in chosen]},
     )
+    room.clear_all()
     return policy
 
 
@@ -309,6 +313,7 @@ def retire_policy(
     scope = {"agent": agent, "job_type": job_type, "risk_tier": risk_tier}
     if _retire(scope, actor=actor, reason=reason) is None:
         raise NotFound("No such policy is in force.")
+    room.clear_all()
 
 
 @transaction.atomic
@@ -354,6 +359,7 @@ def set_budget(
     budget.cap, budget.soft_cap, budget.enabled = cap, soft_cap, enabled
     budget.save(update_fields=["cap", "soft_cap", "enabled"])
     _record_budget(budget, before=before, actor=actor, reason=reason)
+    room.clear_of_budget(budget.pk)
     return budget
 
 
@@ -374,6 +380,7 @@ def disable_budget(*, budget_id: int, actor: str, reason: str) -> Budget:
     budget.enabled = False
     budget.save(update_fields=["enabled"])
     _record_budget(budget, before=before, actor=actor, reason=reason)
+    room.clear_of_budget(budget.pk)
     return budget
 
 
@@ -545,6 +552,7 @@ def _price(
             "document_sha256": digests.sha256_hex(digests.canonical(document)),
         },
     )
+    room.clear_all()
     return price
 
 
