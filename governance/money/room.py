@@ -17,6 +17,8 @@ from decimal import Decimal
 from functools import partial
 
 from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 
 from governance.core import sql
 from governance.core.clock import READ_CLOCK
@@ -28,7 +30,7 @@ from governance.money.budgets import (
     READ_ROOM,
     windows,
 )
-from governance.money.models import Budget, RouteDecision
+from governance.money.models import Budget, NoRoom, RouteDecision
 
 Scopes = Sequence[tuple[str, str]]
 
@@ -195,6 +197,22 @@ def _write(
         "until": [until for _, until in notes.values()],
     }
     sql.pipeline(sql.Statement(NOTE, columns))
+
+
+def in_force() -> QuerySet[NoRoom]:
+    """Return what has no room now, by scope and key."""
+    rows = NoRoom.objects.filter(until__gt=Now()).select_related("budget")
+    return rows.order_by("scope", "key")
+
+
+def of_agent(*, agent: str, job_types: Sequence[str]) -> list[NoRoom]:
+    """Return what has no room now of the scopes that an agent and its types of job fall under."""
+    mine = (
+        Q(scope=Budget.Scope.GLOBAL)
+        | Q(scope=Budget.Scope.AGENT, key=agent)
+        | Q(scope=Budget.Scope.JOB_TYPE, key__in=job_types)
+    )
+    return list(in_force().filter(mine))
 
 
 def clear_of_windows(window_ids: Sequence[int]) -> sql.Statement:

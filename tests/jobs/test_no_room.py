@@ -9,16 +9,20 @@ from typing import Any
 
 import pytest
 from django.db.models import F
+from django.urls import reverse
 
 from agents.entry import Entry
 from governance.core import clock
+from governance.core.clock import instant
 from governance.core.errors import BudgetExhausted
 from governance.money import catalogue, room
 from governance.money.models import Budget, BudgetWindow, LanguageModel, NoRoom
+from governance.web.gauges import gauges
 from jobs import transitions, wakeups
 from jobs.models import Job, JobType
 from jobs.transitions.claims import CLAIMABLE
 from tests import plans
+from tests.client import Api
 from tests.jobs.governed import MODEL, RATES, TEST, Governed, use_a_model
 from tests.jobs.test_deferrals import defer_governed, resolve
 from tests.work import make_available
@@ -456,3 +460,47 @@ def test_a_job_whose_time_has_not_come_stays_where_it_is(
     assert next_of(governed.entry) == []
     make_available(later)
     assert next_of(governed.entry) == [later.task_id]
+
+
+class TestWhereItIsShown:
+    @pytest.fixture
+    def full(self, governed: Governed, make_job: Any, cap: Any) -> NoRoom:
+        cap("agent", "hermes", Decimal(0))
+        refuse(governed, make_job())
+        return NoRoom.objects.get()
+
+    def test_in_the_status_of_the_agent(self, full: NoRoom, hermes_token: str) -> None:
+        status = Api(hermes_token).get("/v1/agents/hermes/status").json()
+
+        assert status["no_room"] == [
+            {
+                "scope": "agent",
+                "key": "hermes",
+                "reason": "BUDGET_EXHAUSTED",
+                "until": instant(full.until),
+                "budget_id": full.budget_id,
+                "budget": "agent hermes per day",
+            }
+        ]
+
+    def test_not_once_it_is_over(self, full: NoRoom, hermes_token: str, cap: Any) -> None:
+        cap("agent", "hermes", None)
+
+        assert Api(hermes_token).get("/v1/agents/hermes/status").json()["no_room"] == []
+
+    @pytest.mark.parametrize("page", ["admin:index", "admin:console_inbox"])
+    def test_on_the_overview_and_in_the_inbox_with_the_act_that_clears_it(
+        self, full: NoRoom, as_: Any, page: str
+    ) -> None:
+        seen = as_("governor").get(reverse(page)).content.decode()
+
+        assert "no room until" in seen
+        assert reverse("admin:governance_budget_change", args=(full.budget_id,)) in seen
+
+    @pytest.mark.usefixtures("full")
+    def test_as_a_metric(self) -> None:
+        [family] = [each for each in gauges() if each.name == "fencepost_no_room"]
+
+        [sample] = family.samples
+        assert sample.labels == {"scope": "agent", "key": "hermes"}
+        assert 0 < sample.value <= timedelta(days=1).total_seconds()
