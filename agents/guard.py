@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 
 from agents import workload
-from agents.models import Agent, MaintenanceInhibit, Presence, Session
+from agents.models import Agent, MaintenanceInhibit, NotAsked, Presence, Session
 from governance.core import clock
 
 HEALTHY, DEGRADED, INHIBITED = "healthy", "degraded", "inhibited"
@@ -46,6 +46,8 @@ class Watch:
     workers_fresh: int = 0
     workers_expected: int = 1
     silent: Sequence[Worker] = field(default=())
+    #: What workers of it do not ask for now, as they say, each type once.
+    not_asking: Sequence[NotAsked] = field(default=())
 
     @property
     def alarming(self) -> bool:
@@ -94,8 +96,15 @@ def look() -> Guard:
     named = {row.agent_id for row in inhibits}
     agents = list(Agent.objects.filter(enabled=True).order_by("name"))
     heard = _heard([agent.pk for agent in agents])
+    unasked = _not_asking(now)
     watches = [
-        _watch(agent, heard.get(agent.pk, {}), now, inhibited=everywhere or agent.pk in named)
+        _watch(
+            agent,
+            heard.get(agent.pk, {}),
+            now,
+            inhibited=everywhere or agent.pk in named,
+            not_asking=unasked.get(agent.pk, ()),
+        )
         for agent in agents
     ]
     if inhibits:
@@ -130,7 +139,26 @@ def freshness(agent: Agent, age_seconds: float | None) -> str:
     return LATE if age_seconds < agent.stale_seconds else STALE
 
 
-def _watch(agent: Agent, heard: dict[int, datetime], now: datetime, *, inhibited: bool) -> Watch:
+def _not_asking(now: datetime) -> dict[int, list[NotAsked]]:
+    """Return per agent what its current sessions do not ask for, of each type what ends last."""
+    rows = Presence.objects.filter(session__state="current").exclude(not_asking=None)
+    found: dict[int, dict[str, NotAsked]] = {}
+    for row in rows.select_related("session").only("not_asking", "session__agent_id"):
+        types = found.setdefault(row.session.agent_id, {})
+        for each in row.not_asked_for(at=now):
+            if each.task_type not in types or types[each.task_type].until < each.until:
+                types[each.task_type] = each
+    return {agent: [types[name] for name in sorted(types)] for agent, types in found.items()}
+
+
+def _watch(
+    agent: Agent,
+    heard: dict[int, datetime],
+    now: datetime,
+    *,
+    inhibited: bool,
+    not_asking: Sequence[NotAsked],
+) -> Watch:
     heard_at = max(heard.values(), default=None)
     age = (now - heard_at).total_seconds() if heard_at else None
     fresh_since = now - timedelta(seconds=agent.fresh_seconds)
@@ -148,6 +176,7 @@ def _watch(agent: Agent, heard: dict[int, datetime], now: datetime, *, inhibited
         workers_fresh=fresh,
         workers_expected=agent.workers_expected,
         silent=_silent(heard, fresh_since, now) if lacking else (),
+        not_asking=not_asking,
     )
 
 

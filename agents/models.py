@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import uuid
+from datetime import datetime
+from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
@@ -322,6 +324,14 @@ class FormerSession(models.Model):
         return f"{self.former_id} until generation {self.generation}"
 
 
+class NotAsked(NamedTuple):
+    """A type of job that a process does not ask for until then."""
+
+    task_type: str
+    reason: str
+    until: datetime
+
+
 class Presence(models.Model):
     """When a session was last heard of: a row apart, since it is written at every heartbeat."""
 
@@ -331,9 +341,19 @@ class Presence(models.Model):
     last_heartbeat_at = models.DateTimeField()
     last_claim_at = models.DateTimeField(null=True)
     runtime = models.CharField(max_length=40, blank=True)
+    #: Objects of `task_type, reason, until`, as the last heartbeat said; null where it said none.
+    not_asking = models.JSONField(null=True, blank=True)
 
     def __str__(self) -> str:
         return f"presence of {self.session_id}"
+
+    def not_asked_for(self, *, at: datetime) -> list[NotAsked]:
+        """Return the types that the process does not ask for at that instant, as it says."""
+        said = (
+            NotAsked(each["task_type"], each["reason"], datetime.fromisoformat(each["until"]))
+            for each in self.not_asking or ()
+        )
+        return [each for each in said if each.until > at]
 
 
 class MaintenanceInhibit(models.Model):

@@ -11,6 +11,8 @@ from agents.models import Agent, Fleet, MaintenanceInhibit, Session
 from agents.principals import Principal
 from governance.core import clock
 from governance.core.errors import NotFound, PermissionDenied
+from governance.money import room
+from governance.money.models import NoRoom
 
 SESSIONS_MAX = 100
 #: An agent counts as late when it was silent for three of these.
@@ -84,6 +86,12 @@ def presence(*, agent: Agent, at: datetime) -> AgentPresence:
         active_leases=workload.active_leases(agent.pk),
         sessions=list(live.order_by("-pk")[:SESSIONS_MAX]),
     )
+
+
+def no_room(*, agent: Agent) -> list[NoRoom]:
+    """Return what has no room now of the scopes that the agent's jobs fall under."""
+    types = [each["task_type"] for each in workload.ask().job_types(agent_id=agent.pk)]
+    return room.of_agent(agent=agent.name, job_types=types)
 
 
 def _end(row: MaintenanceInhibit) -> tuple[bool, float]:

@@ -149,6 +149,8 @@ SESSION_SETTINGS = {
     "statement_timeout": env.str("FENCEPOST_STATEMENT_TIMEOUT_MS", default="15000"),
     "idle_in_transaction_session_timeout": "15000",
     "TimeZone": "UTC",
+    # Statements here are short: to compile one whose cost was estimated high takes longer than it.
+    "jit": "off",
 }
 #: `FENCEPOST_DSN` comes from whoever started the embedded server, and is nothing to set by hand.
 _address = env.str("FENCEPOST_DSN", default="") or env.str("DATABASE_URL", default="")

@@ -8,7 +8,7 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from agents import workload
         from governance.core import verbs
-        from governance.money import scopes
+        from governance.money import room, scopes
         from governance.operations import failures
         from governance.relay import pulse
         from governance.web import metrics
@@ -16,6 +16,7 @@ class JobsConfig(AppConfig):
         from jobs.metrics import gauges
         from jobs.models import JobType
         from jobs.operations.isolation import diagnose
+        from jobs.room import wake
         from jobs.verbs import VERBS
         from jobs.waiting import SWEEPER, SWEEPER_SILENT_SECONDS, setting_aside_stopped
         from jobs.workload import JobsWorkload
@@ -23,6 +24,7 @@ class JobsConfig(AppConfig):
         verbs.register(*VERBS)
         workload.provide(JobsWorkload())
         metrics.register(gauges)
+        room.wakers.append(wake)
         failures.diagnosers.append(diagnose)
         pulse.expect(SWEEPER, within_seconds=SWEEPER_SILENT_SECONDS)
         pulse.alarm("set-aside", setting_aside_stopped)

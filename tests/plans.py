@@ -66,6 +66,11 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
+def subplan(plan: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return the node of a plan that is called so, as `CTE picked`."""
+    return next(node for node in nodes(plan) if node.get("Subplan Name") == name)
+
+
 def read_whole(plan: dict[str, Any]) -> set[str]:
     """Return the tables that the plan reads from end to end."""
     return {node["Relation Name"] for node in nodes(plan) if node["Node Type"] == "Seq Scan"}

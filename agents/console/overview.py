@@ -48,6 +48,7 @@ def load_fleet(request: HttpRequest) -> dict[str, Any]:
             "watch": watch,
             "freshness": freshness_words(watch),
             "leases": leases.get(agents[watch.agent].pk, 0),
+            "not_asking": watch.not_asking,
         }
         for watch in look.agents
         if watch.agent in agents

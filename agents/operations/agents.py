@@ -56,7 +56,7 @@ def agent_status(call: Call) -> Answer:
     """Look at an agent: itself, or any with the scope `admit`."""
     found = queries.status(agent=_visible(call))
     presence = queries.presence(agent=found.agent, at=found.at)
-    return Answer(DONE, answers.status(found, presence))
+    return Answer(DONE, answers.status(found, presence, queries.no_room(agent=found.agent)))
 
 
 @operation(

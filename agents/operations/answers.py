@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, NotRequired, Protocol, TypedDict
 
@@ -12,6 +13,7 @@ from agents.transitions.presence import Standing
 from agents.workload import JobTypeOut
 from governance.core.clock import instant
 from governance.core.wire import AnyObject, InstantText, UuidText, explained, one_of
+from governance.money.models import Budget, NoRoom
 
 AdmissionState = Annotated[str, one_of(Agent.Admission.values)]
 
@@ -64,6 +66,25 @@ class AdmissionOut(TypedDict):
     ]
 
 
+class NotAskingOut(TypedDict):
+    """A type that a process does not ask for now, as it says."""
+
+    task_type: str
+    reason: str
+    until: InstantText
+
+
+class NoRoomOut(TypedDict):
+    """A scope whose jobs are passed over: a budget has no room for their calls."""
+
+    scope: Annotated[str, one_of(Budget.Scope.values)]
+    key: str
+    reason: str
+    until: InstantText
+    budget_id: int
+    budget: str
+
+
 class LiveSessionOut(TypedDict):
     """A session that may act, or waits for approval."""
 
@@ -77,6 +98,7 @@ class LiveSessionOut(TypedDict):
     dispatcher_epoch: UuidText
     runtime: str
     last_heartbeat_at: InstantText | None
+    not_asking: list[NotAskingOut]
 
 
 class StatusOut(TypedDict):
@@ -94,6 +116,7 @@ class StatusOut(TypedDict):
     last_heartbeat_age_seconds: float | None
     heartbeat_interval_seconds: int
     sessions: list[LiveSessionOut]
+    no_room: list[NoRoomOut]
     as_of: InstantText
 
 
@@ -144,8 +167,8 @@ def moment_of_admission(under_way: Admission | UnderWay) -> AnyObject:
     }
 
 
-def status(found: AgentStatus, presence: AgentPresence) -> StatusOut:
-    """Return how an agent stands: admission, inhibit, presence, its live sessions."""
+def status(found: AgentStatus, presence: AgentPresence, full: Sequence[NoRoom]) -> StatusOut:
+    """Return how an agent stands: admission, inhibit, presence, live sessions, what has no room."""
     agent, age = found.agent, presence.age_seconds
     return {
         "agent": agent.name,
@@ -159,7 +182,8 @@ def status(found: AgentStatus, presence: AgentPresence) -> StatusOut:
         "last_heartbeat_at": instant(presence.heard_at),
         "last_heartbeat_age_seconds": None if age is None else round(age, 3),
         "heartbeat_interval_seconds": heartbeat_interval_seconds(agent),
-        "sessions": [_session(row) for row in presence.sessions],
+        "sessions": [_session(row, found.at) for row in presence.sessions],
+        "no_room": [_no_room(note) for note in full],
         "as_of": instant(found.at),
     }
 
@@ -208,7 +232,18 @@ def _inhibit(inhibit: Inhibit | None) -> InhibitOut | None:
     }
 
 
-def _session(row: Session) -> LiveSessionOut:
+def _no_room(note: NoRoom) -> NoRoomOut:
+    return {
+        "scope": note.scope,
+        "key": note.key,
+        "reason": note.reason,
+        "until": instant(note.until),
+        "budget_id": note.budget_id,
+        "budget": str(note.budget),
+    }
+
+
+def _session(row: Session, at: datetime) -> LiveSessionOut:
     seen = getattr(row, "presence", None)
     return {
         "session_id": str(row.session_id),
@@ -221,4 +256,8 @@ def _session(row: Session) -> LiveSessionOut:
         "dispatcher_epoch": str(row.dispatcher_epoch),
         "runtime": seen.runtime if seen else row.runtime,
         "last_heartbeat_at": instant(seen.last_heartbeat_at) if seen else None,
+        "not_asking": [
+            {"task_type": each.task_type, "reason": each.reason, "until": instant(each.until)}
+            for each in (seen.not_asked_for(at=at) if seen else ())
+        ],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agents.models import NotAsked
 from agents.operations import answers, shapes
 from agents.operations.callers import entry_of, principal_of
 from agents.transitions import presence, sessions
@@ -54,6 +55,10 @@ def agent_heartbeat(call: Call) -> Answer:
     if entry.session_id is None and not workers:
         workers = [agent]
     standing = presence.beat(
-        entry=entry, agent=agent, runtime=call.body.get("runtime", ""), worker_ids=workers
+        entry=entry,
+        agent=agent,
+        runtime=call.body.get("runtime", ""),
+        worker_ids=workers,
+        not_asking=[NotAsked(**each) for each in call.body.get("not_asking", [])],
     )
     return Answer(DONE, answers.standing(standing))

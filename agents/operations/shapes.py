@@ -9,11 +9,14 @@ from rest_framework import serializers
 from agents.models import Agent
 from agents.transitions.presence import WORKERS_MAX
 from governance.core.reasons import REASON_CHARS_MAX
-from governance.operations.shapes import Choice, Object, Shape, Text, Uuid, Whole
+from governance.operations.shapes import Choice, Instant, Object, Shape, Text, Uuid, Whole
 
 NAME_CHARS_MAX = 120
 RUNTIME_CHARS_MAX = 40
 CAPABILITIES_MAX = 64
+TYPE_CHARS_MAX = 60
+NOT_ASKING_MAX = 64
+NOT_ASKING_CHARS_MAX = 200
 
 
 class Name(Text):
@@ -47,12 +50,23 @@ class ActivateIn(Shape):
     previous_session_id = Uuid(required=False, allow_null=True)
 
 
+class NotAskingIn(Shape):
+    """A type of job that a process does not ask for until then, and why."""
+
+    task_type = Text(plain=True, min_length=1, max_length=TYPE_CHARS_MAX)
+    reason = Text(min_length=1, max_length=NOT_ASKING_CHARS_MAX)
+    until = Instant()
+
+
 class HeartbeatIn(Shape):
     """A sign of life of a session, or of workers of the older contract."""
 
     runtime = Text(plain=True, max_length=RUNTIME_CHARS_MAX, allow_blank=True, required=False)
     worker_ids = serializers.ListField(
         child=Name(), max_length=WORKERS_MAX, required=False, allow_empty=True
+    )
+    not_asking = serializers.ListField(
+        child=NotAskingIn(), max_length=NOT_ASKING_MAX, required=False, allow_empty=True
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -9,23 +11,26 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Caller, Entry, Inhibit, add_implicit, enter, take_implicit, too_many_names
-from agents.models import Agent
+from agents.models import Agent, NotAsked
 from agents.queries import heartbeat_interval_seconds
 from governance.core import sql
+from governance.core.clock import instant
 from governance.core.errors import PermissionDenied
+from governance.core.redaction import without_secrets
 
 WORKERS_MAX = 100
 
 # Locks: the presence rows, in key order. Updates no indexed column, so it stays HOT.
 BEAT = """
-INSERT INTO agents_presence (session_id, last_heartbeat_at, runtime)
-SELECT s.id, clock_timestamp(), %(runtime)s FROM agents_session s
+INSERT INTO agents_presence (session_id, last_heartbeat_at, runtime, not_asking)
+SELECT s.id, clock_timestamp(), %(runtime)s, %(not_asking)s::jsonb FROM agents_session s
  WHERE s.agent_id = %(agent_id)s AND (s.id = %(session_pk)s
        OR (s.kind = 'implicit' AND s.worker_id = ANY(%(workers)s::text[])
            AND s.lineage IS NOT DISTINCT FROM %(lineage)s::uuid))
  ORDER BY s.id
     ON CONFLICT (session_id) DO UPDATE
-   SET last_heartbeat_at = EXCLUDED.last_heartbeat_at, runtime = EXCLUDED.runtime
+   SET last_heartbeat_at = EXCLUDED.last_heartbeat_at, runtime = EXCLUDED.runtime,
+       not_asking = EXCLUDED.not_asking
 """
 KNOWN = """
 SELECT count(*)::int AS workers FROM agents_session
@@ -45,10 +50,19 @@ class Standing:
 
 
 @transaction.atomic
-def beat(*, entry: Entry, agent: str, runtime: str = "", worker_ids: list[str]) -> Standing:
+def beat(
+    *,
+    entry: Entry,
+    agent: str,
+    runtime: str = "",
+    worker_ids: list[str],
+    not_asking: Sequence[NotAsked] = (),
+) -> Standing:
     """Note that a session, or workers of the older contract, are alive.
 
     :param worker_ids: implicit sessions that are alive, made if they are new.
+    :param not_asking: the types that the process does not ask for now, in place of what it said
+        before.
     :raises PermissionDenied: the credential is another agent's.
     :raises SessionOfAnother, SessionRequired, SessionSuperseded, SessionNotApproved,
         DispatcherEpochStale: the session may not act; it must activate.
@@ -68,11 +82,24 @@ def beat(*, entry: Entry, agent: str, runtime: str = "", worker_ids: list[str]) 
         "workers": workers,
         "lineage": caller.lineage,
         "runtime": runtime,
+        "not_asking": _as_json(not_asking),
     }
     *_, [known] = sql.pipeline(*makes, sql.Statement(BEAT, noted), sql.Statement(KNOWN, noted))
     if known["workers"] < len(workers):
         raise too_many_names()
     return _standing(caller, Agent.objects.get(pk=caller.agent_id))
+
+
+def _as_json(said: Sequence[NotAsked]) -> str | None:
+    rows = [
+        {
+            "task_type": each.task_type,
+            "reason": without_secrets(each.reason),
+            "until": instant(each.until),
+        }
+        for each in said
+    ]
+    return json.dumps(rows) if rows else None
 
 
 def _standing(caller: Caller, agent: Agent) -> Standing:

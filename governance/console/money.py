@@ -26,14 +26,17 @@ from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.registry import (
     Banner,
+    InboxKind,
     Section,
+    Waiting,
     add_banner_source,
+    add_inbox_kind,
     add_section,
     now_of,
 )
 from governance.console.wording import mark, stamp, usd
 from governance.core.errors import InvalidArgument
-from governance.money import catalogue, ledger
+from governance.money import catalogue, ledger, room
 from governance.money.corrections import Adjustment
 from governance.money.ledger import BudgetBar
 from governance.money.models import (
@@ -373,7 +376,31 @@ def load_budgets(request: HttpRequest) -> dict[str, Any] | None:
     return {
         "bars": [(bar, draw_bar(bar)) for bar in bars[:BARS_SHOWN]],
         "more": len(bars) > BARS_SHOWN,
+        "no_room": room.in_force()[:BARS_SHOWN],
     }
+
+
+def without_room(limit: int) -> Iterator[Waiting]:
+    """Yield the scopes whose jobs are passed over, each with the budget that has no room."""
+    for note in room.in_force().order_by("noted_at")[:limit]:
+        yield Waiting(
+            title=f"{note.scope} {note.key}".rstrip(),
+            note=f"no room until {stamp(note.until)} in {note.budget}: change or disable it",
+            url=reverse("admin:governance_budget_change", args=(note.budget_id,)),
+            since=note.noted_at,
+        )
+
+
+add_inbox_kind(
+    InboxKind(
+        name="no-room",
+        title="No room",
+        permission="governance.view_budget",
+        position=75,
+        rows=without_room,
+        empty="Every budget has room for what was asked.",
+    )
+)
 
 
 add_section(

@@ -15,12 +15,22 @@ from django.utils.safestring import SafeString
 from governance.console import registry, wording
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.registry import INBOX_COUNT_MAX, InboxKind, Section, Waiting
+from governance.core import sql
 from governance.core.models import Fact
 from governance.relay import relay
 from governance.relay.models import FactSink, StreamHold
 
 #: A list shows no more of an error than this; the stream's page shows all of it.
 ERROR_SHOWN_MAX = 160
+
+
+# No lock. Neither is counted further than the inbox shows.
+WAITING = """
+SELECT (SELECT count(*)::int FROM (SELECT FROM governance_streamhold
+         WHERE parked_at IS NOT NULL LIMIT %(limit)s) s) AS streams,
+       (SELECT count(*)::int FROM (SELECT FROM governance_noroom
+         WHERE until > clock_timestamp() LIMIT %(limit)s) n) AS no_room
+"""
 
 
 class Held(admin.SimpleListFilter):
@@ -166,9 +176,9 @@ def parked(limit: int) -> Iterator[Waiting]:
 
 
 def count() -> dict[str, int]:
-    """Return how many streams are parked."""
-    rows = StreamHold.objects.exclude(parked_at=None).values("pk")
-    return {"streams": rows[: INBOX_COUNT_MAX + 1].count()}
+    """Return how many streams are parked, and, in the same query, what has no room."""
+    [[counts]] = sql.pipeline(sql.Statement(WAITING, {"limit": INBOX_COUNT_MAX + 1}))
+    return {"streams": counts["streams"], "no-room": counts["no_room"]}
 
 
 registry.inbox_counters.append(count)

@@ -26,6 +26,7 @@ from governance.core.errors import (
     SelfApproval,
 )
 from governance.core.reasons import required
+from governance.money import room
 from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_overrun
 from governance.money.corrections import Adjustment, AdjustmentPosting, AdjustmentVerdict
 from governance.money.models import CURRENCY, Reservation
@@ -237,9 +238,11 @@ def _post(adjustment: Adjustment, *, at: datetime) -> None:
         return
     count = len(ids)
     rows = [AdjustmentPosting(adjustment=adjustment, window_id=window) for window in ids]
-    *_, posted = sql.pipeline(
+    *_, posted, roomy = sql.pipeline(
         sql.Statement(LOCK_HELD_WINDOWS, (ids,)),
         sql.insert(rows),
         sql.Statement(POST, (ids, [Decimal(0)] * count, [adjustment.amount] * count)),
+        room.clear_of_windows(ids),
     )
+    room.cleared(roomy)
     note_overrun(posted, at=at)

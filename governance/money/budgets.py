@@ -41,6 +41,8 @@ OPEN_WINDOWS = (
 )
 # Locks: the windows, in id order.
 LOCK_WINDOWS = "SELECT w.id" + APPLICABLE.format(join="") + " ORDER BY w.id FOR NO KEY UPDATE OF w"
+# Locks: the budgets, in id order, against a change of their caps.
+LOCK_BUDGETS = "SELECT b.id" + APPLICABLE.format(join="") + " ORDER BY b.id FOR SHARE OF b"
 # A statement of its own: the caps and counters as they are once the locks are held.
 READ_ROOM = (
     'SELECT w.id, b.id AS budget_id, b.scope, b."window" AS kind, w.warned_at, k.ends_at,'

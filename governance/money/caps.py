@@ -16,7 +16,7 @@ from governance.core import audit, clock, sql
 from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
 from governance.core.switching import switchable
-from governance.money import scopes
+from governance.money import room, scopes
 from governance.money.budgets import TAKE_MONEY
 from governance.money.models import Budget
 from governance.money.openings import open_windows
@@ -120,6 +120,8 @@ def _changed(budget: Budget, terms: dict[str, Any], *, actor: str, reason: str) 
         _opened(budget, actor=actor, reason=reason, before=before, terms=terms)
     else:
         _record(budget, before=before, terms=terms, actor=actor, reason=reason)
+    # Whatever it was that had no room is judged anew.
+    room.clear_of_budget(budget.pk)
     return budget
 
 

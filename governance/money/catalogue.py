@@ -24,7 +24,7 @@ from governance.core import audit, clock, digests
 from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
 from governance.core.switching import switchable
-from governance.money import caps, scopes
+from governance.money import caps, room, scopes
 from governance.money.models import (
     LanguageModel,
     Price,
@@ -140,6 +140,7 @@ def switch_model(*, model_id: int, enabled: bool, actor: str, reason: str) -> La
         before=before,
         after=before | {"enabled": enabled},
     )
+    room.clear_all()
     return model
 
 
@@ -209,6 +210,7 @@ def end_price(*, price_id: int, actor: str, reason: str) -> Price:
         at=price.ends_at,
         before={"version": price.version},
     )
+    room.clear_all()
     return price
 
 
@@ -308,6 +310,7 @@ def set_policy(
         before=before,
         after=scope | {"models": [str(model) for model in chosen]},
     )
+    room.clear_all()
     return policy
 
 
@@ -323,6 +326,7 @@ def retire_policy(
     scope = {"agent": agent, "job_type": job_type, "risk_tier": risk_tier}
     if _retire(scope, actor=actor, reason=reason) is None:
         raise NotFound("No such policy is in force.")
+    room.clear_all()
 
 
 def _retire(scope: dict[str, str], *, actor: str, reason: str) -> dict[str, Any] | None:
@@ -470,6 +474,7 @@ def _price(
             "document_sha256": digests.sha256_hex(digests.canonical(document)),
         },
     )
+    room.clear_all()
     return price
 
 

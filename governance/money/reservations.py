@@ -27,6 +27,7 @@ from governance.core.errors import (
     ModelReservationStateInvalid,
     NotFound,
 )
+from governance.money import room
 from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_overrun
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
@@ -334,7 +335,7 @@ def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime
             freed[window] += each.reservation.amount
             cost[window] += each.resolution.cost
     ids = sorted(freed)
-    *_, posted = sql.pipeline(
+    *_, posted, roomy = sql.pipeline(
         sql.insert([each.resolution for each in fresh]),
         sql.Statement(
             END_RESERVATIONS,
@@ -345,5 +346,7 @@ def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime
         ),
         sql.Statement(LOCK_HELD_WINDOWS, (ids,)),
         sql.Statement(POST, (ids, [freed[i] for i in ids], [cost[i] for i in ids])),
+        room.clear_of_windows(ids),
     )
     note_overrun(posted, at=at)
+    room.cleared(roomy)

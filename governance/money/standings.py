@@ -71,12 +71,14 @@ class Standing:
     """The money of one attempt.
 
     `still_open`: a reservation has not ended. `cost`: a call of it cost something. `refused_room`:
-    a route was refused with the advice to defer.
+    a route was refused with the advice to defer. `over_budget`: the last that was refused so for
+    want of room in a budget.
     """
 
     still_open: bool = False
     cost: bool = False
     refused_room: bool = False
+    over_budget: RouteDecision | None = None
 
 
 def read_standing(*, external_request_id: str) -> Standing:
@@ -85,10 +87,13 @@ def read_standing(*, external_request_id: str) -> Standing:
         sql.Statement(READ_MONEY, (external_request_id,)),
         sql.Statement(READ_REFUSED, (external_request_id,)),
     )
+    decisions = [sql.build(RouteDecision, row, "d") for row in refused]
+    over = [each for each in decisions if each.reason == BudgetExhausted.reason]
     return Standing(
         still_open=money["still_open"],
         cost=money["cost"],
-        refused_room=any(_refused_room(sql.build(RouteDecision, row, "d")) for row in refused),
+        refused_room=any(_refused_room(each) for each in decisions),
+        over_budget=max(over, key=lambda each: each.call, default=None),
     )
 
 

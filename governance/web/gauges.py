@@ -7,8 +7,12 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from governance.core import clock
+from governance.money import room
 from governance.relay import pulse, relay
 from governance.web import metrics
+
+#: Jobs may be many; scopes of many jobs are few.
+NOTES_MAX = 500
 
 
 def gauges() -> Iterable[Metric]:
@@ -16,6 +20,7 @@ def gauges() -> Iterable[Metric]:
     with metrics.bounded():
         now = clock.now()
         beats, backlog, sinks = pulse.last_beats(), relay.backlog(), relay.sinks()
+        notes = list(room.in_force()[:NOTES_MAX])
     ages = GaugeMetricFamily(
         "fencepost_pulse_age_seconds",
         "Time since a background process last finished a round.",
@@ -24,6 +29,14 @@ def gauges() -> Iterable[Metric]:
     for name, at in beats.items():
         ages.add_metric([name], (now - at).total_seconds())
     yield ages
+    full = GaugeMetricFamily(
+        "fencepost_no_room",
+        "Seconds until a scope whose jobs are passed over is tried again; room may come sooner.",
+        labels=["scope", "key"],
+    )
+    for note in notes:
+        full.add_metric([note.scope, note.key], (note.until - now).total_seconds())
+    yield full
     waiting = GaugeMetricFamily(
         "fencepost_sink_facts_waiting",
         f"Facts that a sink has yet to get, counted up to {relay.FACTS_LOOKED_AT_MAX + 1}.",

@@ -105,6 +105,8 @@ class Job(ChainHead):
     UNCLAIMED = frozenset({State.HELD, State.QUEUED})
     #: `claimable_at` in SQL, of the table in the braces; job_claim_idx is in this order.
     CLAIMABLE_AT = "GREATEST({0}.available_at, {0}.hold_until)"
+    #: The same, as job_claim_type_idx has it.
+    CLAIMABLE_AT_OF_TYPE = "GREATEST({0}.hold_until, {0}.available_at)"
 
     job_id = models.UUIDField(unique=True)
     task_id = models.CharField(max_length=100, unique=True)
@@ -229,6 +231,18 @@ class Job(ChainHead):
                 Greatest("available_at", "hold_until"),
                 F("id"),
                 name="job_claim_idx",
+                condition=Q(state="queued", paused=False),
+            ),
+            # The same order within a type, for claims while other types have no room. By an
+            # expression of its own, so that no plan takes the other for it, whose first million
+            # may be of one type.
+            models.Index(
+                F("agent"),
+                F("job_type"),
+                F("priority").desc(),
+                Greatest("hold_until", "available_at"),
+                F("id"),
+                name="job_claim_type_idx",
                 condition=Q(state="queued", paused=False),
             ),
             # What waits for a person, oldest first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from agents.entry import Caller, Entry, enter
 from agents.models import RISK_RANK, RiskTier
@@ -27,6 +27,7 @@ from governance.core.errors import (
 from governance.core.wire import ANSWER_BYTES_MAX, fitting
 from jobs.models import Attempt, Job, Lease
 from jobs.queries import JOB_BYTES
+from jobs.room import TASKS_WITHOUT_ROOM, TYPES_WITHOUT_ROOM
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.preconditions import (
     approval_expired,
@@ -71,29 +72,64 @@ PAYLOAD_BYTES = (
     f" FROM (SELECT {ENVELOPE_BYTES} AS bytes) v"
 )
 CLAIM_ORDER = f"j.priority DESC, {Job.CLAIMABLE_AT.format('j')}, j.id"
-# Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
-# job_claim_idx once per priority, from the highest, and stops at the limit; only what was picked is
-# sorted. `statement_timestamp` (this statement starts after the admission lock) is stable and so
-# bounds the index scan, which `clock_timestamp` would not. The jobs are answered from the rows that
-# were locked: joined again, they would be read as they stood before the lock.
-PICKED = f"""WITH picked AS MATERIALIZED (
-  SELECT n.* FROM (VALUES (3), (2), (1), (0)) AS r(priority)
-   CROSS JOIN LATERAL (
-         SELECT c.* FROM jobs_job c
-          WHERE c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
+# Which jobs of the agent may be claimed now, of the priority `r` that is walked. By the first lines
+# the indexes of claims are walked. `statement_timestamp` (this statement starts after the admission
+# lock) is stable and so bounds the index scan, which `clock_timestamp` would not. In the braces
+# stands what a walk of some jobs alone asks for besides.
+CLAIMABLE_NOW = f"""c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.paused
             AND c.priority = r.priority
-            AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp()
+            AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp(){{also}}
             AND c.id NOT IN (SELECT job_id FROM jobs_setaside WHERE set_at IS NOT NULL)
+            AND c.task_id NOT IN ({TASKS_WITHOUT_ROOM})
             AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
             AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
                  OR c.expires_if_not_started_at > statement_timestamp())
             AND {RISK_RANK.format("c.risk_tier")} <= (SELECT {RISK_RANK.format("a.max_risk_tier")}
                   FROM agents_agent a WHERE a.id = %(agent_id)s)
             AND (%(types)s::text[] IS NULL
-                 OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))
+                 OR c.job_type_id IN (SELECT id FROM jobs_jobtype WHERE name = ANY(%(types)s)))"""
+PRIORITIES = "(VALUES (3), (2), (1), (0)) AS r(priority)"
+#: A walk by types looks at so many, which is more than it claims: others may be at the first. No
+#: parameter, so that the plan that is kept is known to be cheap.
+LOOKED_AT_MAX = 256
+# Locks: the claimed jobs, and no more than the limit; skips those that others are at. Walks
+# job_claim_idx once per priority, from the highest, and stops at the limit; only what was picked is
+# sorted. Finds nothing where a type has no room: its jobs may be the first million of that index.
+# The jobs are answered from the rows that were locked: joined again, they would be read as they
+# stood before the lock.
+PICKED = f"""WITH picked AS MATERIALIZED (
+  SELECT n.* FROM {PRIORITIES}
+   CROSS JOIN LATERAL (
+         SELECT c.* FROM jobs_job c
+          WHERE {CLAIMABLE_NOW}
           ORDER BY {Job.CLAIMABLE_AT.format("c")}, c.id
           LIMIT %(limit)s
-            FOR NO KEY UPDATE SKIP LOCKED) n
+            {{lock}}) n
+   WHERE NOT (SELECT EXISTS ({TYPES_WITHOUT_ROOM}))
+   LIMIT %(limit)s)
+"""
+CLAIMABLE_NOW_OF_TYPE = CLAIMABLE_NOW.replace(
+    Job.CLAIMABLE_AT.format("c"), Job.CLAIMABLE_AT_OF_TYPE.format("c")
+)
+# The same where a type has none: job_claim_type_idx once per priority and other type, without a
+# lock; then the first of them are locked, and judged as they stand.
+PICKED_BY_TYPE = f"""WITH picked AS MATERIALIZED (
+  SELECT n.* FROM {PRIORITIES}
+   CROSS JOIN LATERAL (
+         SELECT c.* FROM (
+           SELECT f.id, f.at FROM jobs_jobtype t CROSS JOIN LATERAL (
+                  SELECT c.id, {Job.CLAIMABLE_AT_OF_TYPE.format("c")} AS at FROM jobs_job c
+                   WHERE c.job_type_id = t.id AND {CLAIMABLE_NOW_OF_TYPE}
+                   ORDER BY {Job.CLAIMABLE_AT_OF_TYPE.format("c")}, c.id
+                   LIMIT {LOOKED_AT_MAX}) f
+            WHERE t.id NOT IN ({TYPES_WITHOUT_ROOM})
+              AND (%(types)s::text[] IS NULL OR t.name = ANY(%(types)s))
+            ORDER BY f.at, f.id LIMIT {LOOKED_AT_MAX}) first
+           JOIN jobs_job c ON c.id = first.id
+          WHERE {CLAIMABLE_NOW_OF_TYPE}
+          ORDER BY first.at, first.id
+          LIMIT %(limit)s
+            {{lock}}) n
    LIMIT %(limit)s)
 """
 SIZED = f""",
@@ -102,32 +138,46 @@ sized AS MATERIALIZED (
     FROM picked j JOIN jobs_task t ON t.job_id = j.id
    CROSS JOIN LATERAL ({PAYLOAD_BYTES}) b(bytes))
 """
-CLAIMABLE = (
-    PICKED
-    + SIZED
+ANSWERED = (
+    SIZED
     + SELECT_TO_CLAIM
     + ", z.bytes FROM picked j JOIN sized z ON z.id = j.id"
     + f" AND z.before < {CLAIMS_BYTES_MAX}"
     + JOIN_TASK
     + f" ORDER BY {CLAIM_ORDER}"
 )
+
+
+class Walk(NamedTuple):
+    """A walk in claim order, as it is made where every type has room and where one has none.
+
+    Two statements: to plan both takes longer than to make either.
+    """
+
+    whole: str
+    by_type: str
+
+
+def _walk(answered: str = ANSWERED, *, also: str = "", lock: bool = True) -> Walk:
+    """Return the walk past the jobs that `also`, a condition on `c`, does not hold of."""
+    locking = "FOR NO KEY UPDATE OF c SKIP LOCKED" if lock else ""
+    return Walk(
+        *(text.format(also=also, lock=locking) + answered for text in (PICKED, PICKED_BY_TYPE))
+    )
+
+
+CLAIMABLE = _walk()
 # The same again, past the jobs of the first walk: in place of those that it had to put on hold.
-CLAIMABLE_BESIDE = CLAIMABLE.replace(
-    "AND NOT c.paused",
-    "AND NOT c.paused AND c.id <> ALL(%(walked)s::bigint[])"
-    " AND (NOT c.execution_approval_required OR c.approval_valid_until > statement_timestamp())",
-    1,
+CLAIMABLE_BESIDE = _walk(
+    also=" AND c.id <> ALL(%(walked)s::bigint[])"
+    " AND (NOT c.execution_approval_required OR c.approval_valid_until > statement_timestamp())"
 )
 # The same of the named jobs alone, for claims of which some row spoils the others.
-CLAIMABLE_AMONG = CLAIMABLE.replace(
-    "AND NOT c.paused", "AND NOT c.paused AND c.id = ANY(%(among)s::bigint[])", 1
-)
+CLAIMABLE_AMONG = _walk(also=" AND c.id = ANY(%(among)s::bigint[])")
 # No lock: by their keys, which can be read of any row.
-CLAIMABLE_KEYS = (
-    PICKED.replace("            FOR NO KEY UPDATE SKIP LOCKED", "")
-    + "SELECT j.id, j.task_id FROM picked j"
-    + f" ORDER BY {CLAIM_ORDER}"
-)
+CLAIMABLE_KEYS = _walk(f"SELECT j.id, j.task_id FROM picked j ORDER BY {CLAIM_ORDER}", lock=False)
+# No lock. Whether the walk is made by types.
+READ_NARROW = f"SELECT EXISTS ({TYPES_WITHOUT_ROOM}) AS narrow"
 # No lock. A type that is turned off may still have jobs.
 READ_TYPE_NAMES = "SELECT name FROM jobs_jobtype WHERE name = ANY(%s::text[])"
 EXPIRED_BEFORE_CLAIM = "The approval had expired before the job was claimed."
@@ -254,10 +304,10 @@ def claim_next(
 ) -> list[ClaimOutcome]:
     """Claim up to `limit` of the agent's claimable jobs, highest priority first, oldest first.
 
-    Returns an empty list when there is nothing to do. Jobs above the agent's highest risk tier are
-    passed over. Jobs whose approval has expired are put back on hold on the way, and others are
-    looked for in their place. Of several jobs no more are granted than `CLAIMS_BYTES_MAX` has room
-    for, and the first in any case.
+    Returns an empty list when there is nothing to do. Jobs above the agent's highest risk tier, and
+    jobs that have no room (`governance/money/room.py`), are passed over. Jobs whose approval has
+    expired are put back on hold on the way, and others are looked for in their place. Of several
+    jobs no more are granted than `CLAIMS_BYTES_MAX` has room for, and the first in any case.
 
     :param owner: as of `claim`.
     :param limit: 1 to 100.
@@ -269,26 +319,34 @@ def claim_next(
     :raises MaintenanceInhibited, AdmissionClosed, AdmissionDraining: no new work now.
     """
     wanted = _wanted(entry, limit=limit, task_types=task_types, with_inputs=with_inputs)
-    first = sql.Statement(CLAIMABLE, wanted)
+    first = CLAIMABLE
     if among is not None:
-        first = sql.Statement(CLAIMABLE_AMONG, wanted | {"among": among})
-    also = [first, sql.Statement(READ_CLOCK)]
+        first, wanted = CLAIMABLE_AMONG, wanted | {"among": among}
+    also = [
+        sql.Statement(first.whole, wanted),
+        sql.Statement(READ_CLOCK),
+        sql.Statement(READ_NARROW, {"agent_id": wanted["agent_id"]}),
+    ]
     if task_types:
         also.append(sql.any_of(READ_TYPE_NAMES, task_types))
-    caller, [rows, [clock], *known] = enter(entry, also=also, make_session=True)
+    caller, [rows, [clock], [room], *known] = enter(entry, also=also, make_session=True)
     if task_types:
         places = {f"/task_types/{place}": name for place, name in enumerate(task_types)}
         need_types(places, known=known[0])
     _check_owner(caller, owner)
     check_admission(caller)
+    narrow = room["narrow"] and not rows
+    if narrow:
+        rows, [clock] = sql.pipeline(
+            sql.Statement(first.by_type, wanted), sql.Statement(READ_CLOCK)
+        )
     work = Work(clock["now"], caller)
     granted = _grantable(work, rows)
     if among is None and (missing := len(rows) - len(granted)):
         walked = [locked.job.pk for locked in work.locked.values()]
         beside = wanted | {"limit": missing, "walked": walked}
-        [rows, [clock]] = sql.pipeline(
-            sql.Statement(CLAIMABLE_BESIDE, beside), sql.Statement(READ_CLOCK)
-        )
+        walk = CLAIMABLE_BESIDE.by_type if narrow else CLAIMABLE_BESIDE.whole
+        [rows, [clock]] = sql.pipeline(sql.Statement(walk, beside), sql.Statement(READ_CLOCK))
         work.now = clock["now"]
         granted += _grantable(work, rows)
     pasts = _pasts(granted)
@@ -317,8 +375,13 @@ def claimable_keys(
 
     For claims that some row spoils: nothing else of the rows is read, and nothing is locked.
     """
-    wanted = _wanted(entry, limit=limit, task_types=task_types)
-    [rows] = sql.pipeline(sql.Statement(CLAIMABLE_KEYS, wanted | {"limit": limit}))
+    wanted = _wanted(entry, limit=limit, task_types=task_types) | {"limit": limit}
+    rows, [room] = sql.pipeline(
+        sql.Statement(CLAIMABLE_KEYS.whole, wanted),
+        sql.Statement(READ_NARROW, {"agent_id": wanted["agent_id"]}),
+    )
+    if room["narrow"] and not rows:
+        [rows] = sql.pipeline(sql.Statement(CLAIMABLE_KEYS.by_type, wanted))
     return [(row["id"], row["task_id"]) for row in rows]
 
 

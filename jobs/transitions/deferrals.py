@@ -13,13 +13,15 @@ from governance.core.errors import (
     OutcomeUnknown,
 )
 from governance.core.redaction import without_secrets
-from governance.money import ledger
+from governance.money import ledger, room
 from governance.money.ledger import Standing
 from jobs.models import Attempt, Execution
 from jobs.transitions.outcomes import already_recorded
 from jobs.transitions.work import LockedJob, Outcome, State, Work, lock, redacted_content
 
 DEFER_SECONDS_MAX = 86_400
+#: After a refusal for want of room, where there is room again by the time of the deferral.
+ROOM_AGAIN_SECONDS = 1
 #: Error codes of attempts that were deferred: for a later one, or as the job's last.
 DEFERRED = "DEFERRED"
 DEFERRALS_EXHAUSTED = "DEFERRALS_EXHAUSTED"
@@ -54,6 +56,9 @@ def defer(
     alone; of others there are `max_deferrals` of the job type until a person decides about the
     job, and the next one fails it. Source: contract, section 1.
 
+    Where a budget had no room, that is noted, and says when the job is given out again: as soon
+    as there is room.
+
     :param retry_after_seconds: 1 to `DEFER_SECONDS_MAX`; without jitter, for who asks knows why.
     :raises OutcomeUnknown: an execution was started and has no result.
     :raises InvalidTransition: its result is a success, or the job is not active.
@@ -78,7 +83,8 @@ def defer(
         locked.job.unconfirmed_deferrals += 1
     ended.error_code = _code(locked, cause)
     if ended.error_code == DEFERRED:
-        locked.job.available_at = work.now + timedelta(seconds=retry_after_seconds)
+        seconds = _wait_seconds(locked, standing, retry_after_seconds)
+        locked.job.available_at = work.now + timedelta(seconds=seconds)
     work.move(
         locked,
         State.QUEUED if ended.error_code == DEFERRED else State.FAILED,
@@ -129,6 +135,14 @@ def _cause(work: Work, locked: LockedJob, standing: Standing) -> str:
         return CONFIRMED
     within = locked.job.unconfirmed_deferrals < locked.type.max_deferrals
     return UNCONFIRMED if within else EXHAUSTED
+
+
+def _wait_seconds(locked: LockedJob, standing: Standing, wanted: int) -> int:
+    """Return how long the job waits by itself: no longer than its budgets have no room."""
+    if standing.over_budget is None:
+        return wanted
+    noted = room.note(decision=standing.over_budget, by_scope=locked.type.uses_model)
+    return 0 if noted else min(wanted, ROOM_AGAIN_SECONDS)
 
 
 def _code(locked: LockedJob, cause: str) -> str:

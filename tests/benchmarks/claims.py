@@ -2,9 +2,10 @@
 
 `make bench-claims`, or `python -m tests.benchmarks.claims --queued 1000000 --finished 100000
 --pinned-seconds 600`.  Runs `claim_next` in this process on a throwaway server: first on an almost
-empty database, then on the full one, then under a load of whole lifecycles while another
-connection keeps a snapshot from before it, so that no dead row can be removed.  Prints JSON and
-ends with 1 when a bar is broken: full <= 1.3 x empty, pinned <= 2 x empty, and the claim index.
+empty database, then on the full one, then past a million that has no room, then under a load of
+whole lifecycles while another connection keeps a snapshot from before it, so that no dead row can
+be removed.  Prints JSON and ends with 1 when a bar is broken: full <= 1.3 x empty, past no room and
+pinned <= 2 x empty, and the claim indexes.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tests.benchmarks import throwaway_server
 
 AGENT, TASK_TYPE = "openclaw", "classification"
 ROUNDS = 300
-FULL_RATIO_MAX, PINNED_RATIO_MAX = 1.3, 2.0
-CLAIM_INDEX = "job_claim_idx"
+#: A type of the same agent that uses no model.
+OTHER_TYPE = "rewrite"
+FULL_RATIO_MAX, NO_ROOM_RATIO_MAX, PINNED_RATIO_MAX = 1.3, 2.0, 2.0
+CLAIM_INDEX, TYPE_INDEX = "job_claim_idx", "job_claim_type_idx"
 BATCH_ROWS = 50_000
 
 # Copies of one queued job, each with an id of its own and a little later than the one before.
@@ -63,7 +67,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
 
     django.setup()
     call_command("migrate", verbosity=0)
-    from jobs import bootstrap, filling
+    from jobs import bootstrap, filling, transitions
 
     bootstrap.install()
     cycle = Cycle()
@@ -74,6 +78,13 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     filling.analyze()
     full = cycle.median_ms(asked.rounds)
     plan = cycle.plan()
+    with cycle.no_room():
+        narrow = cycle.median_ms(asked.rounds, task_type=OTHER_TYPE)
+        cycle.submit(1, task_type=OTHER_TYPE)
+        narrow_plan = cycle.plan("by_type")
+        while transitions.claim_next(entry=cycle.entry, limit=100):
+            pass
+        nothing = cycle.median_ms_of_none(asked.rounds)
     with cycle.old_snapshot():
         moved = cycle.live(asked.pinned_seconds)
         pinned = cycle.median_ms(asked.rounds)
@@ -82,17 +93,29 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
         faults.append(f"full takes more than {FULL_RATIO_MAX} x empty")
     if pinned > PINNED_RATIO_MAX * empty:
         faults.append(f"pinned takes more than {PINNED_RATIO_MAX} x empty")
-    if CLAIM_INDEX not in plan or "Seq Scan on jobs_job" in plan:
+    if max(narrow, nothing) > NO_ROOM_RATIO_MAX * empty:
+        faults.append(f"past no room takes more than {NO_ROOM_RATIO_MAX} x empty")
+    if TYPE_INDEX not in narrow_plan or "Seq Scan on jobs_job " in narrow_plan:
+        faults.append("the claim index of types is not used")
+    if CLAIM_INDEX not in plan or "Seq Scan on jobs_job " in plan:
         faults.append("the claim index is not used")
     return {
         "queued": asked.queued,
         "finished": asked.finished,
         "pinned_seconds": asked.pinned_seconds,
         "lifecycles_behind_the_snapshot": moved,
-        "claim_next_ms": {"empty": empty, "full": full, "pinned": pinned},
+        "claim_next_ms": {
+            "empty": empty,
+            "full": full,
+            "past_no_room": narrow,
+            "nothing_but_no_room": nothing,
+            "pinned": pinned,
+        },
         "ratio_full": round(full / empty, 2),
+        "ratio_past_no_room": round(narrow / empty, 2),
         "ratio_pinned": round(pinned / empty, 2),
         "plan": plan.splitlines(),
+        "plan_past_no_room": narrow_plan.splitlines(),
         "faults": faults,
     }
 
@@ -143,11 +166,46 @@ class Cycle:
         [outcome] = transitions.claim_next(entry=self.entry, limit=1)
         return outcome
 
-    def median_ms(self, rounds: int) -> float:
+    def median_ms(self, rounds: int, **over: Any) -> float:
         """Return the median of a claim of the next job, its commit included."""
-        self.submit(rounds)
+        self.submit(rounds, **over)
         taken = [timed(self.claim) for _ in range(rounds)]
         return round(statistics.median(taken) * 1000, 3)
+
+    def median_ms_of_none(self, rounds: int) -> float:
+        """Return the median of a look that finds nothing to claim."""
+        from jobs import transitions
+
+        def look() -> None:
+            assert transitions.claim_next(entry=self.entry, limit=1) == []
+
+        return round(statistics.median(timed(look) for _ in range(rounds)) * 1000, 3)
+
+    @contextmanager
+    def no_room(self) -> Iterator[None]:
+        """Let the agent have no room for what uses a model, and the type of the queue use one."""
+        from datetime import timedelta
+
+        from governance.core import clock
+        from governance.money.models import Budget, BudgetWindow, NoRoom
+        from jobs.models import JobType
+
+        JobType.objects.filter(name=TASK_TYPE).update(uses_model=True)
+        now, end = clock.now(), clock.now() + timedelta(days=1)
+        budget = Budget.objects.create(scope="agent", key=AGENT, window="day", cap=0)
+        window = BudgetWindow.objects.create(budget=budget, kind="day", starts_at=now, ends_at=end)
+        note = NoRoom.objects.create(
+            scope="agent",
+            key=AGENT,
+            budget=budget,
+            window=window,
+            amount=1,
+            reason="BUDGET_EXHAUSTED",
+            noted_at=now,
+            until=end,
+        )
+        yield
+        note.delete()
 
     def live(self, seconds: float) -> int:
         """Take in, claim and complete jobs for so long; return how many."""
@@ -190,8 +248,8 @@ class Cycle:
             cursor.execute(tasks, {"like": like})
             cursor.execute("RESET statement_timeout")
 
-    def plan(self) -> str:
-        """Return the plan of a claim of the next job."""
+    def plan(self, walk: str = "whole") -> str:
+        """Return the plan of a claim of the next job, by one of its walks."""
         from django.db import connection
 
         from jobs.transitions.claims import CLAIMABLE
@@ -203,7 +261,7 @@ class Cycle:
             "with_inputs": False,
         }
         with connection.cursor() as cursor:
-            cursor.execute("EXPLAIN " + CLAIMABLE, asked)
+            cursor.execute("EXPLAIN (ANALYZE, BUFFERS) " + getattr(CLAIMABLE, walk), asked)
             return "\n".join(line for (line,) in cursor.fetchall())
 
     def old_snapshot(self) -> Any:

@@ -156,7 +156,8 @@ def test_control_without_skipping_the_second_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_job()
-    monkeypatch.setattr(claims, "CLAIMABLE", claims.CLAIMABLE.replace(" SKIP LOCKED", ""))
+    waiting = claims.CLAIMABLE.whole.replace(" SKIP LOCKED", "")
+    monkeypatch.setattr(claims, "CLAIMABLE", claims.CLAIMABLE._replace(whole=waiting))
 
     with transaction.atomic():
         transitions.claim_next(entry=worker, limit=1)
@@ -227,7 +228,7 @@ class TestADecisionBetweenSnapshotAndLock:
         gate = f"WITH gate AS MATERIALIZED (SELECT pg_advisory_xact_lock({GATE})), picked"
         gated = claimable.replace("WITH picked", gate)
         gated = gated.replace("FROM (VALUES", "FROM gate, (VALUES")
-        monkeypatch.setattr(claims, "CLAIMABLE", gated)
+        monkeypatch.setattr(claims, "CLAIMABLE", claims.CLAIMABLE._replace(whole=gated))
         with connection.cursor() as cursor:
             cursor.execute(f"SELECT pg_advisory_lock({GATE})")
             later = elsewhere(lambda: transitions.claim_next(entry=worker, limit=1))
@@ -242,7 +243,7 @@ class TestADecisionBetweenSnapshotAndLock:
         job = make_job()
 
         [answer] = self.claim_behind_a_gate(
-            monkeypatch, elsewhere, waits, worker, job, claims.CLAIMABLE
+            monkeypatch, elsewhere, waits, worker, job, claims.CLAIMABLE.whole
         )
 
         assert answer.job.max_attempts == 4
@@ -252,10 +253,10 @@ class TestADecisionBetweenSnapshotAndLock:
         self, monkeypatch: Any, elsewhere: Any, waits: Any, worker: Entry, make_job: Any
     ) -> None:
         job = make_job()
-        read_again = claims.CLAIMABLE.replace(
+        read_again = claims.CLAIMABLE.whole.replace(
             "FROM picked j", "FROM picked k JOIN jobs_job j ON j.id = k.id"
         )
-        assert read_again != claims.CLAIMABLE
+        assert read_again != claims.CLAIMABLE.whole
 
         answer = self.claim_behind_a_gate(monkeypatch, elsewhere, waits, worker, job, read_again)
 

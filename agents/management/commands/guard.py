@@ -26,6 +26,10 @@ class Command(BaseCommand):
                     "never heard of" if watch.age_seconds is None else f"{watch.age_seconds:.0f} s"
                 )
                 self.stdout.write(f"  {watch.agent}: {watch.freshness}, {age}{_lacking(watch)}")
+                for each in watch.not_asking:
+                    self.stdout.write(
+                        f"    does not ask for {each.task_type} until {each.until}: {each.reason}"
+                    )
             for row in seen.inhibits:
                 until = row.ends_at or "it is lifted"
                 self.stdout.write(f"  {row}, by {row.owner}, until {until}")
@@ -58,6 +62,7 @@ def _text(seen: guard.Guard) -> str:
                     {"worker": worker.name, "age_seconds": worker.age_seconds}
                     for worker in watch.silent
                 ],
+                "not_asking": [each._asdict() for each in watch.not_asking],
             }
             for watch in seen.agents
         ],

@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from governance.console import activity, runs
 from governance.evidence import checkpoints
-from governance.money import catalogue
+from governance.money import catalogue, room
 from governance.relay import pulse, retention
 from jobs import metrics, transitions
 from jobs.models import Attempt
@@ -70,6 +70,7 @@ class Command(BaseCommand):
 
     def _once(self) -> None:
         ended, failed = self._sweep()
+        room.drop_ended()
         self._serve_console()
         pruned = retention.prune() if self.options["prune_interval"] else retention.Pruned()
         sealed = self._seal() if self.options["seal_interval"] else 0
@@ -115,6 +116,7 @@ class Command(BaseCommand):
 
     def _round(self) -> None:
         self._sweep()
+        self._do("room", room.drop_ended)
         self._do("console", self._serve_console)
         if self._is_due("prune") and not self.stop.is_set():
             self._do("prune", self._prune)

@@ -6,8 +6,10 @@ import json
 from uuid import uuid4
 
 import pytest
+from django.urls import reverse
 from uuid_utils.compat import uuid7
 
+from agents import guard
 from agents.models import Activation, AdmissionChange, Agent, Presence, Session
 from agents.transitions import epochs, inhibits, sessions
 from governance.core.models import IdempotencyRecord
@@ -268,3 +270,54 @@ def test_bootstrap_says_what_an_agent_may_do(api):
     assert told["protocol"] == {"min": "1.0", "max": "1.0"}
     assert told["keys"]["keys"]
     assert told["limits"]["claim_limit_max"] == 100
+
+
+QUIET = {"task_type": "rewrite", "reason": "ten refusals in a row", "until": "2999-01-31T09:30:00Z"}
+
+
+def test_a_heartbeat_says_what_is_not_asked_for_until_it_says_otherwise(api):
+    answer = activate(api)
+    over = QUIET | {"task_type": "healthcheck", "until": "2001-01-31T09:30:00Z"}
+
+    def told(said):
+        sent = api.post("/v1/agents/hermes/heartbeat", said, **session_of(answer))
+        assert sent.status_code == 200
+        [session] = api.get("/v1/agents/hermes/status").json()["sessions"]
+        return session["not_asking"]
+
+    [shown] = told({"not_asking": [QUIET, over]})
+
+    assert (shown["task_type"], shown["reason"]) == ("rewrite", "ten refusals in a row")
+    assert shown["until"].startswith("2999-01-31T09:30:00")
+    [hermes] = [watch for watch in guard.look().agents if watch.agent == "hermes"]
+    assert [each.task_type for each in hermes.not_asking] == ["rewrite"]
+    assert told({}) == []
+    assert Presence.objects.get(session__session_id=answer.json()["session_id"]).not_asking is None
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"task_type": "", "reason": "x", "until": QUIET["until"]},
+        {"task_type": "rewrite", "reason": "x" * 201, "until": QUIET["until"]},
+        {"task_type": "rewrite", "reason": "x", "until": "tomorrow"},
+        {"task_type": "rewrite", "reason": "x"},
+    ],
+)
+def test_what_is_not_asked_for_has_a_type_a_reason_and_an_end(api, said):
+    answer = activate(api)
+
+    sent = api.post(
+        "/v1/agents/hermes/heartbeat", {"not_asking": [QUIET, said]}, **session_of(answer)
+    )
+
+    assert refused(sent) == (400, "INVALID_ARGUMENT")
+    assert not Presence.objects.exclude(not_asking=None).exists()
+
+
+def test_the_overview_says_what_a_worker_does_not_ask_for(api, as_):
+    api.post("/v1/agents/hermes/heartbeat", {"worker_ids": ["a"], "not_asking": [QUIET]})
+
+    seen = as_("viewer").get(reverse("admin:index")).content.decode()
+
+    assert "does not ask for rewrite until" in seen

@@ -1,0 +1,50 @@
+"""Jobs and types for whose model calls no budget has room now: passed over, and woken for again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from governance.core import sql
+from jobs import wakeups
+
+# The types whose jobs the agent is not given. Usually there is no note, and nothing else is read.
+TYPES_WITHOUT_ROOM = """SELECT t.id FROM governance_noroom n
+   JOIN agents_agent a ON a.id = %(agent_id)s
+   JOIN jobs_jobtype t ON t.uses_model
+  WHERE n.until > statement_timestamp()
+    AND (n.scope = 'global' OR (n.scope = 'agent' AND n.key = a.name)
+         OR (n.scope = 'job_type' AND n.key = t.name))"""
+TASKS_WITHOUT_ROOM = (
+    "SELECT n.key FROM governance_noroom n"
+    " WHERE n.scope = 'job' AND n.until > statement_timestamp()"
+)
+# The agents that may have work again.
+AGENTS_OF = """
+SELECT a.id FROM agents_agent a
+ WHERE a.enabled AND (%(all)s OR a.name = ANY(%(agents)s::text[])
+    OR a.id IN (SELECT t.agent_id FROM jobs_jobtype t WHERE t.name = ANY(%(types)s::text[]))
+    OR a.id IN (SELECT j.agent_id FROM jobs_job j WHERE j.task_id = ANY(%(jobs)s::text[])))
+"""
+
+
+def wake(scopes: Sequence[tuple[str, str]]) -> None:
+    """Wake the workers that wait for jobs of these scopes: there may be room again.
+
+    :param scopes: scope and key of each, as of a budget.
+    """
+    by_scope: dict[str, list[str]] = {}
+    for scope, key in scopes:
+        by_scope.setdefault(scope, []).append(key)
+    [rows] = sql.pipeline(
+        sql.Statement(
+            AGENTS_OF,
+            {
+                "all": "global" in by_scope,
+                "agents": by_scope.get("agent", []),
+                "types": by_scope.get("job_type", []),
+                "jobs": by_scope.get("job", []),
+            },
+        )
+    )
+    for row in rows:
+        wakeups.announce(row["id"])
