@@ -199,6 +199,7 @@ TRIGGERS = (
         "governance_routedecision",
         "governance_reservationhold",
         "governance_resolution",
+        "governance_agedreservation",
     ),
     row_trigger("governance_fact", FACT_RULES, "UPDATE", "DELETE"),
     Trigger(
