@@ -13,7 +13,7 @@ from governance.money.pricing import text_of
 from governance.operations.operation import DONE, Call, operation
 from governance.operations.parameters import Day, Keyed
 from jobs.operations.shapes import LABEL_CHARS_MAX
-from jobs.spend import GROUPS_MAX, LABEL, Spend, SpendGroup, read_spend
+from jobs.spend.sums import GROUPS_MAX, LABEL, Spend, SpendGroup, read_spend
 
 
 class SpendGroupOut(TypedDict):

@@ -13,8 +13,8 @@ from governance.core import clock, sql
 from governance.money import ledger
 from governance.money.models import Resolution
 from governance.money.pricing import Usage
-from jobs import spend
 from jobs.models import Job
+from jobs.spend import sums as spend
 from tests import plans
 from tests.client import Api, refused
 from tests.money import LARGE, catalogue_of_two, request
