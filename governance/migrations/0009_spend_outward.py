@@ -48,4 +48,12 @@ class Migration(migrations.Migration):
             "budgetwindow",
             Index(fields=["budget", "kind", "starts_at", "-id"], name="budget_window_newest_idx"),
         ),
+        AddIndexConcurrently(
+            "budgetwindow",
+            Index(
+                fields=["ends_at"],
+                name="budget_window_told_idx",
+                condition=Q(warned_at__isnull=False) | Q(exhausted_at__isnull=False),
+            ),
+        ),
     ]

@@ -5,7 +5,17 @@ are taken in this order: reservations by id, then budget windows by id, last; a 
 after its windows, and only to note on its audit chain that a cap was passed.
 """
 
-from governance.money.books import BudgetBar, Difference, budget_bars, money_of_job, verify
+from governance.money.books import (
+    BudgetBar,
+    Difference,
+    aged_doubts,
+    bounded_budgets,
+    budget_bars,
+    count_bounds,
+    money_of_job,
+    overruns,
+    verify,
+)
 from governance.money.reservations import (
     End,
     Resolved,
@@ -26,11 +36,15 @@ __all__ = [
     "RouteRequest",
     "Routed",
     "Standing",
+    "aged_doubts",
+    "bounded_budgets",
     "budget_bars",
+    "count_bounds",
     "dry_run",
     "mark_in_doubt",
     "money_of_job",
     "open_reservations",
+    "overruns",
     "read_standing",
     "release_all",
     "reserve",

@@ -268,7 +268,13 @@ class BudgetWindow(models.Model):
             # A budget for each has a window for each: what is shown looks at the newest only.
             models.Index(
                 fields=["budget", "kind", "starts_at", "-id"], name="budget_window_newest_idx"
-            )
+            ),
+            # The few that have come to a bound; those of now are at its end.
+            models.Index(
+                fields=["ends_at"],
+                name="budget_window_told_idx",
+                condition=Q(warned_at__isnull=False) | Q(exhausted_at__isnull=False),
+            ),
         ]
         constraints = [
             models.UniqueConstraint(

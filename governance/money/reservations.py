@@ -27,7 +27,7 @@ from governance.core.errors import (
     ModelReservationStateInvalid,
     NotFound,
 )
-from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note
+from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note, tell
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
 from governance.money.routes import PRICE_COLUMNS, price_list
@@ -351,3 +351,4 @@ def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime
     }
     if broken:
         note(broken, action="budget.overrun", at=at)
+    tell(posted, at=at)

@@ -30,7 +30,7 @@ from governance.core.errors import (
     NoModelInForce,
     RouteContentMismatch,
 )
-from governance.money.budgets import HOLD, LOCK_WINDOWS, OPEN_WINDOWS, READ_ROOM, warn, windows
+from governance.money.budgets import HOLD, LOCK_WINDOWS, OPEN_WINDOWS, READ_ROOM, tell, windows
 from governance.money.models import CURRENCY, Budget, Reservation, ReservationHold, RouteDecision
 from governance.money.pricing import (
     TOKENS_MAX,
@@ -299,8 +299,12 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
         room = [row for row in room if row["id"] is not None]
     chosen = _choose(candidates, room)
     routed = _written(request, candidates, chosen, room, at=clock["now"], started=started)
-    if chosen is not None:
-        warn(room, chosen.amount or Decimal(0), at=clock["now"])
+    held = (chosen and chosen.amount) or Decimal(0)
+    tell(
+        [row | {"used": row["used"] + held} for row in room],
+        at=clock["now"],
+        refused=() if chosen else _without_room(candidates, room),
+    )
     return routed
 
 
@@ -433,6 +437,16 @@ def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | Non
         if not candidate.over:
             return candidate
     return None
+
+
+def _without_room(candidates: list[Candidate], room: list[sql.Row]) -> set[int]:
+    """Return the windows that have no room for one of the models that could be used."""
+    amounts = [candidate.amount for candidate in candidates if candidate.amount is not None]
+    return {
+        row["id"]
+        for row in room
+        if row["cap"] is not None and any(row["used"] + amount > row["cap"] for amount in amounts)
+    }
 
 
 def _reason(candidates: list[Candidate]) -> str:

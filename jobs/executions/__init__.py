@@ -6,6 +6,7 @@ it with evidence, or it is unknown, and the job goes nowhere.
 """
 
 from jobs.executions.binding import Binding
+from jobs.executions.doubts import tell_aged
 from jobs.executions.permits import IssuedPermit, issued_before, permit
 from jobs.executions.reconciliations import reconcile
 from jobs.executions.results import RESULTS, ResultOutcome, result
@@ -34,4 +35,5 @@ __all__ = [
     "route",
     "routed_before",
     "start",
+    "tell_aged",
 ]
