@@ -108,7 +108,10 @@ AMOUNTS = (
 
 @dataclass(frozen=True)
 class BudgetBar:
-    """A budget in its current window. `key` is who is counted, `level` is ok, warned or full."""
+    """A budget in its current window. `key` is who is counted, `level` is ok, warned or full.
+
+    `each`: it is one of a budget that counts each by itself.
+    """
 
     budget_id: int
     scope: str
@@ -120,6 +123,7 @@ class BudgetBar:
     spent: Decimal
     cap: Decimal | None
     soft_cap: Decimal | None
+    each: bool = False
 
     @property
     def used(self) -> Decimal:
@@ -179,6 +183,7 @@ def _bar(row: sql.Row) -> BudgetBar:
         row["spent"],
         row["cap"],
         row["soft_cap"],
+        each=row["key"] == Budget.EACH,
     )
 
 
