@@ -202,8 +202,8 @@ def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainErr
     if fresh:
         windows = {r["r_reservation_id"]: r["windows"] for r in rows}
         _post(fresh, windows, at=clock["now"])
-        ends = [(found[each.resolution.pk]["model"], each.resolution) for each in fresh]
-        transaction.on_commit(partial(count, ends), robust=True)
+        counted = [(found[each.resolution.pk]["model"], each.resolution) for each in fresh]
+        transaction.on_commit(partial(count, counted), robust=True)
     return answers
 
 
