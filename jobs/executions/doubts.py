@@ -53,10 +53,10 @@ def tell_aged(*, failures: Failures, limit: int = TOLD_PER_ROUND) -> int:
         "limit": limit,
     }
     [rows] = sql.pipeline(sql.Statement(DUE, terms))
-    told, failed = 0, set()
+    count, failed = 0, set()
     for row in rows:
         try:
-            told += in_any_case(partial(tell_if_aged, **row))
+            count += in_any_case(partial(tell_if_aged, **row))
         # Whatever it is, it is about this job only, and the others wait.
         except Exception as error:
             if not connection.is_usable():
@@ -65,7 +65,7 @@ def tell_aged(*, failures: Failures, limit: int = TOLD_PER_ROUND) -> int:
             failures.add(row["task_id"], f"{type(error).__name__}: {error}"[:ERROR_CHARS_MAX])
             failed.add(row["task_id"])
     failures.keep({*resting, *failed})
-    return told
+    return count
 
 
 @transaction.atomic

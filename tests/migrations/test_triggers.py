@@ -26,6 +26,7 @@ APPEND_ONLY = {
     "governance_routedecision",
     "governance_reservationhold",
     "governance_resolution",
+    "governance_agedreservation",
     "agents_activation",
     "agents_admissionchange",
     "agents_formersession",

@@ -174,9 +174,9 @@ class Command(BaseCommand):
         return ended, failed
 
     def _tell_doubts(self) -> None:
-        told = executions.tell_aged(failures=self.untold)
-        if told:
-            log.info("reservations.in_doubt_aged", count=told)
+        count = executions.tell_aged(failures=self.untold)
+        if count:
+            log.info("reservations.in_doubt_aged", count=count)
 
     def _serve_console(self) -> None:
         """Go on with an operator's run that nobody watches; count what the charts show."""
