@@ -12,7 +12,8 @@ class GovernanceConfig(AppConfig):
         from governance.money.verbs import VERBS as MONEY_VERBS
         from governance.relay.verbs import VERBS as RELAY_VERBS
         from governance.web import metrics
-        from governance.web.gauges import gauges
+        from governance.web.gauges import gauges, money_gauges
 
         verbs.register(*MONEY_VERBS, *RELAY_VERBS)
         metrics.register(gauges)
+        metrics.register(money_gauges)

@@ -421,6 +421,11 @@ LOGGING = {
     },
 }
 
+# ---- money -----------------------------------------------------------------------------------
+
+#: A reservation that is in doubt for longer, of an attempt that is over, is told of.
+IN_DOUBT_AGED_SECONDS = env.int("FENCEPOST_IN_DOUBT_AGED_SECONDS", default=3600)
+
 # ---- where facts go; without a sink they wait, and the console says so -----------------------
 
 BROKER_URL = env.str("BROKER_URL", default="")

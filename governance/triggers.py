@@ -258,6 +258,7 @@ TRIGGERS = (
         "governance_adjustment",
         "governance_adjustmentverdict",
         "governance_adjustmentposting",
+        "governance_agedreservation",
     ),
     row_trigger("governance_fact", FACT_RULES, "UPDATE", "DELETE"),
     Trigger(

@@ -61,6 +61,7 @@ MATRIX: dict[str, frozenset[str]] = {
         "complete_upload": "work",
         "record_fact": "work",
         "get_artifact": "read",
+        "get_spend": "read",
     }.items()
 }
 KINDS = {"agent": ("work", "read", "admit"), "submitter": ("submit", "read", "control", "admit")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -25,6 +25,7 @@ from governance.console.drawing import gauge
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.registry import (
+    INBOX_COUNT_MAX,
     Banner,
     InboxKind,
     Section,
@@ -32,6 +33,7 @@ from governance.console.registry import (
     add_banner_source,
     add_inbox_kind,
     add_section,
+    inbox_counters,
     now_of,
 )
 from governance.console.wording import mark, stamp, usd
@@ -59,6 +61,8 @@ OLD_LIST_PAGES = (
     "index",
     *(f"governance_{name}_" for name in ("languagemodel", "price", "routepolicy", "budget")),
 )
+#: For how long a call that cost more than was held for it stands in the inbox.
+OVERRUN_DAYS = 7
 FLAGS = {"overrun": "over-run", "usage_missing": "usage missing", "usage_odd": "usage odd"}
 
 
@@ -413,6 +417,87 @@ add_section(
         position=50,
     )
 )
+
+
+def bounded_budgets(limit: int) -> Iterator[Waiting]:
+    """Yield the budgets that are at their cap or above their soft cap now, the longest first."""
+    for bar, since in ledger.bounded_budgets(limit):
+        yield Waiting(
+            title=f"{bar.scope} {bar.key} per {bar.window}".replace("  ", " "),
+            note=f"{usd(bar.spent)} spent, {usd(bar.held)} held of {usd(bar.cap)} USD",
+            url=reverse("admin:governance_budget_change", args=(bar.budget_id,)),
+            since=since,
+            marks=("no room" if bar.level == "full" else "above its soft cap",),
+        )
+
+
+def overruns(limit: int) -> Iterator[Waiting]:
+    """Yield the calls of the last days that cost more than was held for them, the oldest first."""
+    rows = ledger.overruns(days=OVERRUN_DAYS).select_related("reservation")
+    for row in rows[:limit]:
+        yield _of_reservation(
+            row.reservation,
+            since=row.resolved_at,
+            note=f"{usd(row.cost)} USD, {usd(row.reservation.amount)} were held",
+        )
+
+
+def aged_doubts(limit: int) -> Iterator[Waiting]:
+    """Yield the reservations that have been in doubt for long, the oldest first."""
+    for row in ledger.aged_doubts()[:limit]:
+        yield _of_reservation(
+            row, since=row.reserved_at, note=f"{usd(row.amount)} USD held until it is reconciled"
+        )
+
+
+def _of_reservation(row: Reservation, *, since: datetime, note: str) -> Waiting:
+    return Waiting(
+        title=f"{row.task_id}: attempt {row.attempt}",
+        note=note,
+        url=reverse("admin:governance_reservation_change", args=(row.pk,)),
+        since=since,
+        marks=(row.agent,),
+    )
+
+
+def count() -> dict[str, int]:
+    """Return how much of each kind of money waits, each no further than one past the maximum."""
+    found = ledger.count_bounds(overrun_days=OVERRUN_DAYS, up_to=INBOX_COUNT_MAX + 1)
+    return {
+        "budgets": found.budgets,
+        "overruns": found.overruns,
+        "aged-doubts": found.aged_doubts,
+    }
+
+
+inbox_counters.append(count)
+for kind in (
+    InboxKind(
+        name="budgets",
+        title="Budgets without room",
+        permission="governance.view_budget",
+        position=60,
+        rows=bounded_budgets,
+        empty="Every budget has room.",
+    ),
+    InboxKind(
+        name="aged-doubts",
+        title="Money in doubt for long",
+        permission="governance.view_reservation",
+        position=65,
+        rows=aged_doubts,
+        empty="No money has been in doubt for long.",
+    ),
+    InboxKind(
+        name="overruns",
+        title="Dearer than held",
+        permission="governance.view_reservation",
+        position=70,
+        rows=overruns,
+        empty="No call of the last days cost more than was held for it.",
+    ),
+):
+    add_inbox_kind(kind)
 
 
 def old_list_banner(request: HttpRequest) -> Iterator[Banner]:

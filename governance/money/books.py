@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from django.db import connection, transaction
 from django.db.models import QuerySet
+from django.db.models.functions import Now
 
 from governance.core import clock, sql
 from governance.core.isolation import of_a_row
 from governance.money.adjustments import WRONG_ADJUSTMENTS
-from governance.money.models import Budget, RouteDecision
+from governance.money.models import Budget, Reservation, Resolution, RouteDecision
 from governance.money.openings import WRONG_OPENINGS
 from governance.money.pricing import (
     NAMED,
@@ -33,18 +34,47 @@ from governance.money.routes import PRICE_COLUMNS, price_list
 BARS_MAX = 500
 ROWS_PER_FETCH = 1000
 
+#: Windows of one budget for each that are looked at for the fullest, the newest of them.
+WINDOWS_PER_BUDGET = 1000
+
 # Every statement below is one snapshot, so that calls that run meanwhile are seen whole.
+# Index: budget_window_newest_idx, so that the costs are bounded however many jobs had a window.
 READ_BARS = (
     'SELECT b.id AS budget_id, b.scope, b.key, b."window" AS kind, b.cap, b.soft_cap,'
     " k.starts_at, k.ends_at, w.counted_for, coalesce(w.held, 0) AS held,"
     " coalesce(w.spent, 0) AS spent FROM governance_budget b"
     " JOIN unnest(%s::text[], %s::timestamptz[], %s::timestamptz[])"
     '  AS k(kind, starts_at, ends_at) ON k.kind = b."window"'
-    " LEFT JOIN governance_budgetwindow w ON w.budget_id = b.id AND w.kind = k.kind"
-    "  AND w.starts_at = k.starts_at"
+    " LEFT JOIN LATERAL (SELECT counted_for, held, spent"
+    "   FROM governance_budgetwindow WHERE budget_id = b.id AND kind = k.kind"
+    "    AND starts_at = k.starts_at ORDER BY budget_id, kind, starts_at, id DESC LIMIT %s) w"
+    "  ON true"
     " WHERE b.enabled"
     " ORDER BY array_position(ARRAY['global', 'agent', 'job_type', 'job'], b.scope::text), b.id,"
     " w.held + w.spent DESC NULLS LAST LIMIT %s"
+)
+# The windows of now that have come to a bound and are still there. Index: budget_window_told_idx.
+BOUNDED = (
+    "FROM governance_budgetwindow w JOIN governance_budget b ON b.id = w.budget_id AND b.enabled"
+    " WHERE (w.warned_at IS NOT NULL OR w.exhausted_at IS NOT NULL)"
+    " AND (w.ends_at IS NULL OR w.ends_at > statement_timestamp())"
+    " AND (w.held + w.spent >= b.cap OR w.held + w.spent > b.soft_cap)"
+)
+READ_BOUNDED = (
+    'SELECT b.id AS budget_id, b.scope, b.key, b."window" AS kind, b.cap, b.soft_cap,'
+    " w.starts_at, w.ends_at, w.counted_for, w.held, w.spent,"
+    f" coalesce(w.exhausted_at, w.warned_at) AS since {BOUNDED} ORDER BY since, w.id LIMIT %s"
+)
+COUNT_BOUNDED = f"SELECT count(*) AS n FROM (SELECT {BOUNDED} LIMIT %s) AS found"
+# Indexes: resolution_flagged_idx and reservation_doubt_idx.
+COUNT_OVERRUNS = (
+    "SELECT count(*) AS n FROM (SELECT FROM governance_resolution WHERE overrun"
+    " AND resolved_at >= statement_timestamp() - make_interval(days => %s) LIMIT %s) AS found"
+)
+COUNT_AGED_DOUBTS = (
+    "SELECT count(*) AS n FROM (SELECT FROM governance_reservation r"
+    " JOIN governance_agedreservation a ON a.reservation_id = r.reservation_id"
+    " WHERE r.state = 'in_doubt' LIMIT %s) AS found"
 )
 WINDOW_COUNTERS = (
     "SELECT w.id, w.held, w.spent,"
@@ -84,7 +114,10 @@ AMOUNTS = (
 
 @dataclass(frozen=True)
 class BudgetBar:
-    """A budget in its current window. `key` is who is counted, `level` is ok, warned or full."""
+    """A budget in its current window. `key` is who is counted, `level` is ok, warned or full.
+
+    `each`: it is one of a budget that counts each by itself.
+    """
 
     budget_id: int
     scope: str
@@ -96,6 +129,7 @@ class BudgetBar:
     spent: Decimal
     cap: Decimal | None
     soft_cap: Decimal | None
+    each: bool = False
 
     @property
     def used(self) -> Decimal:
@@ -128,27 +162,81 @@ class Difference:
 
 
 def budget_bars() -> list[BudgetBar]:
-    """Return the enabled budgets with their current windows, the fullest of each budget first."""
-    now = clock.now()
+    """Return the enabled budgets with their current windows, the fullest of each budget first.
+
+    Of a budget for each, those of its newest `WINDOWS_PER_BUDGET`; `BARS_MAX` in all.
+    """
+    [rows] = sql.pipeline(_bars(clock.now()))
+    return [_bar(row) for row in rows]
+
+
+def _bars(now: datetime) -> sql.Statement:
     kinds = list(Budget.Window.values)
     bounds = [window_of(kind, now) for kind in kinds]
     starts, ends = [start for start, _ in bounds], [end for _, end in bounds]
-    [rows] = sql.pipeline(sql.Statement(READ_BARS, (kinds, starts, ends, BARS_MAX)))
-    return [
-        BudgetBar(
-            row["budget_id"],
-            row["scope"],
-            row["counted_for"] or row["key"],
-            row["kind"],
-            row["starts_at"],
-            row["ends_at"],
-            row["held"],
-            row["spent"],
-            row["cap"],
-            row["soft_cap"],
-        )
-        for row in rows
-    ]
+    return sql.Statement(READ_BARS, (kinds, starts, ends, WINDOWS_PER_BUDGET, BARS_MAX))
+
+
+def _bar(row: sql.Row) -> BudgetBar:
+    return BudgetBar(
+        row["budget_id"],
+        row["scope"],
+        row["counted_for"] or row["key"],
+        row["kind"],
+        row["starts_at"],
+        row["ends_at"],
+        row["held"],
+        row["spent"],
+        row["cap"],
+        row["soft_cap"],
+        each=row["key"] == Budget.EACH,
+    )
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How many budgets are at a bound now, how many calls broke theirs, and what is in doubt."""
+
+    budgets: int
+    overruns: int
+    aged_doubts: int
+
+
+def bounded_budgets(limit: int) -> list[tuple[BudgetBar, datetime]]:
+    """Return the budgets at their cap or above their soft cap, each with since when; oldest first.
+
+    Those of which it was told in this window: a cap that is lowered is come to at the next call.
+    """
+    [rows] = sql.pipeline(sql.Statement(READ_BOUNDED, (limit,)))
+    return [(_bar(row), row["since"]) for row in rows]
+
+
+def count_bounds(*, overrun_days: int, up_to: int) -> Bounds:
+    """Count `bounded_budgets`, `overruns` and `aged_doubts`, each no further than `up_to`."""
+    [bounded], [dearer], [aged] = sql.pipeline(
+        sql.Statement(COUNT_BOUNDED, (up_to,)),
+        sql.Statement(COUNT_OVERRUNS, (overrun_days, up_to)),
+        sql.Statement(COUNT_AGED_DOUBTS, (up_to,)),
+    )
+    return Bounds(bounded["n"], dearer["n"], aged["n"])
+
+
+def overruns(*, days: int) -> QuerySet[Resolution]:
+    """Return the ends of calls of the last days that cost more than was held, oldest first.
+
+    Index: resolution_flagged_idx.
+    """
+    since = Now() - timedelta(days=days)
+    return Resolution.objects.filter(overrun=True, resolved_at__gte=since).order_by("resolved_at")
+
+
+def aged_doubts() -> QuerySet[Reservation]:
+    """Return the reservations that are in doubt and that were told of as such, oldest first.
+
+    Index: reservation_doubt_idx.
+    """
+    in_doubt = Reservation.objects.filter(state=Reservation.State.IN_DOUBT, aged__isnull=False)
+    return in_doubt.order_by("reserved_at")
 
 
 def money_of_job(*, job_id: UUID) -> QuerySet[RouteDecision]:

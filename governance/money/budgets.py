@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from governance.core import audit, sql
-from governance.money.models import Budget, BudgetWindow
+from governance.core import audit, outbox, sql
+from governance.money.models import CURRENCY, Budget, BudgetWindow
 from governance.money.pricing import text_of, window_of
 
 #: Of the open reservations of a full budget so many are told.
@@ -45,7 +46,8 @@ LOCK_WINDOWS = "SELECT w.id" + APPLICABLE.format(join="") + " ORDER BY w.id FOR 
 LOCK_BUDGETS = "SELECT b.id" + APPLICABLE.format(join="") + " ORDER BY b.id FOR SHARE OF b"
 # A statement of its own: the caps and counters as they are once the locks are held.
 READ_ROOM = (
-    'SELECT w.id, b.id AS budget_id, b.scope, b."window" AS kind, w.warned_at, k.ends_at,'
+    'SELECT w.id, b.id AS budget_id, b.scope, b."window" AS kind, w.warned_at,"
+    " w.exhausted_at, k.ends_at,'
     " CASE b.key WHEN '*' THEN s.key ELSE b.key END AS key,"
     " CASE WHEN b.enabled THEN b.cap END AS cap,"
     " CASE WHEN b.enabled THEN b.soft_cap END AS soft_cap,"
@@ -78,8 +80,12 @@ POST = (
     " FROM unnest(%s::bigint[], %s::numeric[], %s::numeric[]) AS u(id, freed, cost),"
     " governance_budget b WHERE w.id = u.id AND b.id = w.budget_id"
     " RETURNING w.id, b.id AS budget_id, CASE WHEN b.enabled THEN b.cap END AS cap,"
+    " CASE WHEN b.enabled THEN b.soft_cap END AS soft_cap, w.warned_at, w.exhausted_at,"
     " w.held + w.spent AS used, u.cost - u.freed AS moved"
 )
+#: What is told of a budget, each once per window.
+SOFT_CAP_REACHED, EXHAUSTED = "budget.soft_cap_reached", "budget.exhausted"
+ACTOR = "system:ledger"
 
 
 def windows(scopes: dict[str, str], at: datetime) -> dict[str, Any]:
@@ -94,23 +100,69 @@ def windows(scopes: dict[str, str], at: datetime) -> dict[str, Any]:
     }
 
 
-def warn(room: list[sql.Row], amount: Decimal, *, at: datetime) -> None:
-    """Note on the budget's chain, once per window, that its soft cap was passed."""
-    passed = [
-        row
-        for row in room
-        if row["soft_cap"] is not None
-        and row["warned_at"] is None
-        and row["used"] + amount > row["soft_cap"]
-    ]
-    if not passed:
+def tell(rows: Sequence[sql.Row], *, at: datetime, refused: Collection[int] = ()) -> None:
+    """Say of locked windows, once of each, that a soft cap was passed or that there is no room.
+
+    On the budget's audit chain and as a fact of its stream. There is no room where what is spent
+    and held has come to the cap, or where a call was refused for want of it.
+
+    :param rows: of each window `id, cap, soft_cap, warned_at, exhausted_at` and `used`, as it is
+        now. :param refused: the windows that had no room for a call.
+    """
+    soft = {row["id"] for row in rows if row["warned_at"] is None and _over_soft_cap(row)}
+    full = {
+        row["id"]
+        for row in rows
+        if row["exhausted_at"] is None and (row["id"] in refused or _full(row))
+    }
+    if not (soft or full):
         return
-    BudgetWindow.objects.filter(pk__in=[row["id"] for row in passed]).update(warned_at=at)
-    note({row["budget_id"]: row["used"] + amount for row in passed}, action="budget.warned", at=at)
+    BudgetWindow.objects.filter(pk__in=soft).update(warned_at=at)
+    BudgetWindow.objects.filter(pk__in=full).update(exhausted_at=at)
+    found = BudgetWindow.objects.filter(pk__in=soft | full).order_by("budget_id", "pk")
+    # Locks: the budgets, by id, and under each the counter of its stream.
+    locked = Budget.objects.select_for_update(no_key=True).order_by("pk")
+    budgets = {row.pk: row for row in locked.filter(windows__in=soft | full).order_by("pk")}
+    for window in found:
+        for action, ids in ((SOFT_CAP_REACHED, soft), (EXHAUSTED, full)):
+            if window.pk in ids:
+                _say(budgets[window.budget_id], window, action=action, at=at)
+
+
+def _over_soft_cap(row: sql.Row) -> bool:
+    return row["soft_cap"] is not None and row["used"] > row["soft_cap"]
+
+
+def _full(row: sql.Row) -> bool:
+    # A cap of 0 has no room from its beginning; that is news once somebody asks for some.
+    return row["cap"] is not None and row["used"] >= row["cap"] > 0
+
+
+def _say(budget: Budget, window: BudgetWindow, *, action: str, at: datetime) -> None:
+    caps = {
+        "cap": None if budget.cap is None else text_of(budget.cap),
+        "soft_cap": None if budget.soft_cap is None else text_of(budget.soft_cap),
+    }
+    used = text_of(window.held + window.spent)
+    audit.record(budget, action=action, actor=ACTOR, at=at, after={"used": used} | caps)
+    data = caps | {
+        "budget_id": budget.pk,
+        "scope": budget.scope,
+        "key": window.counted_for or budget.key,
+        "window": budget.window,
+        "starts_at": window.starts_at.isoformat(),
+        "ends_at": window.ends_at and window.ends_at.isoformat(),
+        "held": text_of(window.held),
+        "spent": text_of(window.spent),
+        "currency": CURRENCY,
+    }
+    stream = budget.audit_subject
+    sequence = outbox.next_in_stream(stream)
+    outbox.fact(stream=stream, sequence=sequence, kind=action, at=at, data=data).save()
 
 
 def note_overrun(posted: list[sql.Row], *, at: datetime) -> None:
-    """Note on the chains of budgets that what was posted has passed their caps.
+    """Note on the chains of budgets that what was posted has passed their caps, and tell of it.
 
     :param posted: the rows of `POST`.
     """
@@ -121,6 +173,7 @@ def note_overrun(posted: list[sql.Row], *, at: datetime) -> None:
     }
     if broken:
         note(broken, action="budget.overrun", at=at)
+    tell(posted, at=at)
 
 
 def note(used: dict[int, Decimal], *, action: str, at: datetime) -> None:
@@ -129,7 +182,7 @@ def note(used: dict[int, Decimal], *, action: str, at: datetime) -> None:
         audit.record(
             budget,
             action=action,
-            actor="system:ledger",
+            actor=ACTOR,
             at=at,
             after={
                 "used": text_of(used[budget.pk]),

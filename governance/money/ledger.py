@@ -12,7 +12,17 @@ from governance.money.adjustments import (
     refusal_of_verdict,
     settle_adjustment,
 )
-from governance.money.books import BudgetBar, Difference, budget_bars, money_of_job, verify
+from governance.money.books import (
+    BudgetBar,
+    Difference,
+    aged_doubts,
+    bounded_budgets,
+    budget_bars,
+    count_bounds,
+    money_of_job,
+    overruns,
+    verify,
+)
 from governance.money.requests import RouteRequest
 from governance.money.reservations import (
     End,
@@ -42,11 +52,15 @@ __all__ = [
     "Routed",
     "Standing",
     "adjust",
+    "aged_doubts",
+    "bounded_budgets",
     "budget_bars",
+    "count_bounds",
     "dry_run",
     "mark_in_doubt",
     "money_of_job",
     "open_reservations",
+    "overruns",
     "read_standing",
     "refusal_of_adjustment",
     "refusal_of_start",

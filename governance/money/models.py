@@ -263,9 +263,23 @@ class BudgetWindow(models.Model):
     ends_at = models.DateTimeField(null=True)
     held = money(default=Decimal(0))
     spent = money(default=Decimal(0))
+    #: When its soft cap was first passed, and when there was first no room; each is told once.
     warned_at = models.DateTimeField(null=True)
+    exhausted_at = models.DateTimeField(null=True)
 
     class Meta:
+        indexes = [
+            # A budget for each has a window for each: what is shown looks at the newest only.
+            models.Index(
+                fields=["budget", "kind", "starts_at", "-id"], name="budget_window_newest_idx"
+            ),
+            # The few that have come to a bound; those of now are at its end.
+            models.Index(
+                fields=["ends_at"],
+                name="budget_window_told_idx",
+                condition=Q(warned_at__isnull=False) | Q(exhausted_at__isnull=False),
+            ),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["budget", "counted_for", "kind", "starts_at"], name="budget_window_once"
@@ -432,10 +446,28 @@ class Reservation(models.Model):
                 name="reservation_open_idx",
                 condition=Q(state__in=["held", "in_doubt"]),
             ),
+            # What has been in doubt for long.
+            models.Index(
+                fields=["reserved_at"],
+                name="reservation_doubt_idx",
+                condition=Q(state="in_doubt"),
+            ),
         ]
 
     def __str__(self) -> str:
         return f"{self.state} {self.amount} {self.currency} for {self.route_request_id}"
+
+
+class AgedReservation(models.Model):
+    """That a reservation has been in doubt for long: told once, and never changed."""
+
+    reservation = models.OneToOneField(
+        Reservation, models.PROTECT, primary_key=True, related_name="aged"
+    )
+    aged_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.reservation_id} in doubt"
 
 
 class ReservationHold(models.Model):
@@ -538,7 +570,9 @@ class Resolution(models.Model):
                 fields=["resolved_at"],
                 name="resolution_flagged_idx",
                 condition=Q(overrun=True) | Q(usage_missing=True),
-            )
+            ),
+            # What was spent from day to day, and in a day's order.
+            models.Index(fields=["resolved_at", "reservation"], name="resolution_time_idx"),
         ]
 
     def __str__(self) -> str:

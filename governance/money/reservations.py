@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from governance.core.errors import (
 )
 from governance.money import room
 from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_overrun
+from governance.money.counting import count
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
 from governance.money.routes import PRICE_COLUMNS, price_list
@@ -42,6 +44,8 @@ LOCK_RESERVATIONS = (
 )
 READ_RESERVATIONS = (
     f"SELECT {sql.select_list(Reservation, 'r')}, {PRICE_COLUMNS}, d.requirements::text,"
+    " (SELECT m.provider || '/' || m.name FROM governance_languagemodel m"
+    "  WHERE m.id = d.model_id) AS model,"
     " ARRAY(SELECT h.window_id FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id) AS windows"
     " FROM governance_reservation r"
@@ -201,6 +205,8 @@ def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainErr
     if fresh:
         windows = {r["r_reservation_id"]: r["windows"] for r in rows}
         _post(fresh, windows, at=clock["now"])
+        counted = [(found[each.resolution.pk]["model"], each.resolution) for each in fresh]
+        transaction.on_commit(partial(count, counted), robust=True)
     return answers
 
 

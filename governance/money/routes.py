@@ -33,7 +33,7 @@ from governance.money.budgets import (
     OPEN_WINDOWS,
     READ_ROOM,
     SHARE_MONEY,
-    warn,
+    tell,
     windows,
 )
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
@@ -250,9 +250,11 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
         room = [row for row in room if row["id"] is not None]
     chosen = _choose(candidates, room)
     if chosen is None:
+        tell(room, at=clock["now"], refused=_without_room(candidates, room))
         return _refused(request, candidates, before, at=clock["now"])
     routed = _written(request, candidates, chosen, room, at=clock["now"], started=started)
-    warn(room, chosen.amount or Decimal(0), at=clock["now"])
+    held = chosen.amount or Decimal(0)
+    tell([row | {"used": row["used"] + held} for row in room], at=clock["now"])
     return routed
 
 
@@ -399,6 +401,16 @@ def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | Non
         if not candidate.over:
             return candidate
     return None
+
+
+def _without_room(candidates: list[Candidate], room: list[sql.Row]) -> set[int]:
+    """Return the windows that have no room for one of the models that could be used."""
+    amounts = [candidate.amount for candidate in candidates if candidate.amount is not None]
+    return {
+        row["id"]
+        for row in room
+        if row["cap"] is not None and any(row["used"] + amount > row["cap"] for amount in amounts)
+    }
 
 
 def _reason(candidates: list[Candidate]) -> str:

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from governance.core import clock
-from governance.money import room
+from governance.money import ledger, room
+from governance.money.ledger import BudgetBar
+from governance.money.models import Budget
 from governance.relay import pulse, relay
 from governance.web import metrics
 
@@ -57,3 +59,33 @@ def gauges() -> Iterable[Metric]:
         ("fencepost_streams_retried", "Streams tried again by itself.", backlog.held_streams),
     ):
         yield GaugeMetricFamily(name, text, value=value)
+
+
+def money_gauges() -> Iterable[Metric]:
+    """Read what budgets have spent and held in their current windows, and their caps.
+
+    A series for each budget, and for each agent or job type that one counts by itself; of one that
+    counts each job by itself its fullest alone, since jobs have no bound.
+    """
+    with metrics.bounded():
+        bars = ledger.budget_bars()
+    labels = ["budget", "scope", "key", "window"]
+    spent = GaugeMetricFamily("fencepost_budget_spent_usd", "Spent in this window.", labels=labels)
+    held = GaugeMetricFamily("fencepost_budget_held_usd", "Held for open calls.", labels=labels)
+    cap = GaugeMetricFamily("fencepost_budget_cap_usd", "The cap, where one is.", labels=labels)
+    for series, bar in _series(bars).items():
+        spent.add_metric(series, float(bar.spent))
+        held.add_metric(series, float(bar.held))
+        if bar.cap is not None:
+            cap.add_metric(series, float(bar.cap))
+    yield from (spent, held, cap)
+
+
+def _series(bars: Iterable[BudgetBar]) -> dict[tuple[str, ...], BudgetBar]:
+    """Return the bars by their labels; of several of one label the first, which is the fullest."""
+    found: dict[tuple[str, ...], BudgetBar] = {}
+    for bar in bars:
+        of_jobs = bar.each and bar.scope == Budget.Scope.JOB
+        key = Budget.EACH if of_jobs else bar.key
+        found.setdefault((str(bar.budget_id), bar.scope, key, bar.window), bar)
+    return found

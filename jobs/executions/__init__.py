@@ -7,6 +7,7 @@ it with evidence, or it is unknown, and the job goes nowhere.
 
 from jobs.executions.adjustments import adjust_spend, settle_adjustment
 from jobs.executions.binding import Binding
+from jobs.executions.doubts import tell_aged
 from jobs.executions.permits import IssuedPermit, issued_before, permit
 from jobs.executions.reconciliations import reconcile
 from jobs.executions.results import RESULTS, ResultOutcome, result
@@ -37,4 +38,5 @@ __all__ = [
     "routed_before",
     "settle_adjustment",
     "start",
+    "tell_aged",
 ]

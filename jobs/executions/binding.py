@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from agents.entry import Entry
@@ -14,6 +15,7 @@ from governance.core.errors import (
 )
 from governance.money.ledger import Adjusted, Resolved, Routed
 from governance.money.models import Reservation
+from governance.money.pricing import text_of
 from jobs.models import Execution
 from jobs.transitions.preconditions import (
     check_token,
@@ -138,3 +140,17 @@ def note_money(
     """Chain what the ledger did to the job whose money it is."""
     event = done.event()
     work.note(locked, action=event["action"], actor=actor, reason=reason, details=event["after"])
+    if isinstance(done, Resolved) and done.resolution.overrun:
+        work.note(locked, action="ledger.overrun", actor=actor, details=_overrun(done))
+
+
+def _overrun(done: Resolved) -> dict[str, Any]:
+    """Return what is told of a call that cost more than was held for it."""
+    held, cost = done.reservation.amount, done.resolution.cost
+    return {
+        "reservation_id": str(done.reservation.reservation_id),
+        "held": text_of(held),
+        "actual": text_of(cost),
+        "over": text_of(cost - held),
+        "currency": done.reservation.currency,
+    }

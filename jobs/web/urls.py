@@ -11,6 +11,7 @@ from jobs.operations import (
     outcomes,
     reads,
     skills,
+    spend,
     uploads,
 )
 
@@ -62,6 +63,7 @@ BINDINGS = (
         executions.report_result,
         statuses={"kept": 202},
     ),
+    Binding("GET", "spend", spend.get_spend),
     Binding("POST", "facts", facts.record_fact),
     Binding("POST", "uploads", uploads.grant_upload, statuses={"granted": 201}),
     Binding("POST", "uploads/{upload_id}/complete", uploads.complete_upload),

@@ -204,6 +204,7 @@ def test_a_chore_that_fails_is_told_and_ends_nothing(
         "prune_interval": 0,
         "prices_interval": 0,
     }
+    command.untold = transitions.Failures()
     command._due = {"prune": 0.0, "seal": 0.0}
     monkeypatch.setattr(sweep.runs, "advance_abandoned", lambda: {}["missing"])
 

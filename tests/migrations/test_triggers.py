@@ -30,6 +30,7 @@ APPEND_ONLY = {
     "governance_adjustment",
     "governance_adjustmentverdict",
     "governance_adjustmentposting",
+    "governance_agedreservation",
     "agents_activation",
     "agents_admissionchange",
     "agents_formersession",

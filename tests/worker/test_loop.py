@@ -245,6 +245,20 @@ def test_heartbeats_carry_the_progress_that_the_program_writes(plane, start_work
     assert body["progress"] == {"done": 3}
 
 
+def test_heartbeats_do_not_tell_what_is_secret(plane, start_worker, program, monkeypatch):
+    monkeypatch.setenv("PLANT_PASSWORD", "open-sesame-42")
+    plane.add_job("task-1")
+    note = '{"note": "open-sesame-42"}'
+    source = f"pathlib.Path(os.environ['FENCEPOST_PROGRESS']).write_text({note!r})\n" + WAIT
+    start_worker(program(source), max_jobs=1)
+
+    def beats():
+        found = [beat for seen in plane.calls("/heartbeat") for beat in seen.body["leases"]]
+        return [beat["progress"] for beat in found if "progress" in beat]
+
+    assert plane.wait_for(beats)[0] == {"note": "[redacted]"}
+
+
 def test_a_paused_program_stands_still_until_it_is_resumed(plane, start_worker, program):
     plane.add_job("task-1")
     source = (

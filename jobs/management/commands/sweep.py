@@ -17,7 +17,7 @@ from governance.console import activity, runs
 from governance.evidence import checkpoints
 from governance.money import catalogue, room
 from governance.relay import pulse, retention
-from jobs import metrics, transitions
+from jobs import executions, metrics, transitions
 from jobs.models import Attempt
 from jobs.transitions.sweeping import ACTOR
 from jobs.waiting import SWEEPER
@@ -61,6 +61,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         self.stop = threading.Event()
         self.failures = transitions.Failures()
+        self.untold = transitions.Failures()
         self.broken: set[str] = set()
         self.options = options
         if options["once"]:
@@ -71,6 +72,7 @@ class Command(BaseCommand):
     def _once(self) -> None:
         ended, failed = self._sweep()
         room.drop_ended()
+        self._tell_doubts()
         self._serve_console()
         pruned = retention.prune() if self.options["prune_interval"] else retention.Pruned()
         sealed = self._seal() if self.options["seal_interval"] else 0
@@ -117,6 +119,7 @@ class Command(BaseCommand):
     def _round(self) -> None:
         self._sweep()
         self._do("room", room.drop_ended)
+        self._do("doubts", self._tell_doubts)
         self._do("console", self._serve_console)
         if self._is_due("prune") and not self.stop.is_set():
             self._do("prune", self._prune)
@@ -171,6 +174,11 @@ class Command(BaseCommand):
             chores=sorted(self.broken),
         )
         return ended, failed
+
+    def _tell_doubts(self) -> None:
+        count = executions.tell_aged(failures=self.untold)
+        if count:
+            log.info("reservations.in_doubt_aged", count=count)
 
     def _serve_console(self) -> None:
         """Go on with an operator's run that nobody watches; count what the charts show."""

@@ -538,8 +538,8 @@ def test_a_soft_cap_warns_once_per_window_and_refuses_nothing():
     for _ in range(3):
         reserved()
 
-    warned = AuditEvent.objects.filter(subject=budget.audit_subject, action="budget.warned")
-    assert warned.count() == 1
+    told = AuditEvent.objects.filter(subject=budget.audit_subject)
+    assert told.filter(action="budget.soft_cap_reached").count() == 1
 
 
 def test_a_lowered_cap_takes_effect_on_the_next_call():

@@ -30,6 +30,7 @@ from fencepost_worker.executor import Authority, ExternalAgentExecutor
 from fencepost_worker.governed import ControlPlaneAuthority, ModelNeeds
 from fencepost_worker.journal import Journal
 from fencepost_worker.loop import NotAuthorized, Plan, Worker
+from fencepost_worker.redaction import Secrets
 from fencepost_worker.session import ActivatedSession
 from fencepost_worker.uploads import Uploads
 from fencepost_worker.workspace import Workspaces
@@ -118,6 +119,7 @@ def build(options: argparse.Namespace) -> Worker:
         adapter=_adapter(options, data=data, plane=plane),
         keys=KeyRing(plane=plane, pinned=_pinned_keys(options.trusted_keys)),
         uploads=Uploads(plane=plane) if _may_upload(options) else None,
+        secrets=_secrets(options),
         plan=Plan(
             agent=options.agent,
             lease_seconds=options.lease_seconds,
@@ -128,6 +130,11 @@ def build(options: argparse.Namespace) -> Worker:
             until_empty=options.once,
         ),
     )
+
+
+def _secrets(options: argparse.Namespace) -> Secrets:
+    files = [path for path in (options.token_file, options.api_key_file) if path is not None]
+    return Secrets([options.token or ""], files=files)
 
 
 def _session(options: argparse.Namespace, *, data: Path) -> Session:

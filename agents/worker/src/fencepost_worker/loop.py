@@ -32,6 +32,7 @@ from fencepost_worker.heartbeats import FENCED_REASONS, HeartbeatLoop
 from fencepost_worker.journal import Journal, Report
 from fencepost_worker.lease import Ended, Lease, LeaseEnded
 from fencepost_worker.presence import Presence
+from fencepost_worker.redaction import Secrets
 from fencepost_worker.timing import retry_delay_s, steady_now
 from fencepost_worker.uploads import Postponed, Undelivered, Uploads
 
@@ -80,14 +81,19 @@ class Worker:
         keys: KeyRing,
         plan: Plan,
         uploads: Uploads | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
-        """Make a worker. Without `uploads` artifacts stay in its data folder."""
+        """Make a worker. Without `uploads` artifacts stay in its data folder.
+
+        :param secrets: what it must not say; default what its environment names so.
+        """
         self._plane = plane
         self._journal = journal
         self._adapter = adapter
         self._keys = keys
         self._plan = plan
         self._uploads = uploads
+        self._secrets = secrets or Secrets()
         self._heartbeats = HeartbeatLoop(plane=plane)
         self._presence = Presence(plane=plane)
         self._draining = threading.Event()
@@ -231,7 +237,9 @@ class Worker:
             fencing_token=claim.fencing_token,
             terms=claim.terms,
             requested_at=requested_at,
-            progress=lambda: self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt),
+            progress=self._secrets.hidden(
+                lambda: self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt)
+            ),
         )
 
     # Jobs -----------------------------------------------------------------------------------
@@ -256,6 +264,8 @@ class Worker:
                 log.info("%s attempt %s is no longer ours", claim.task_id, claim.attempt)
                 self._forget(claim)
             else:
+                # Before it is kept: what is sent again after a restart is what was sent first.
+                report = reports.without_secrets(report, self._secrets)
                 self._deliver(claim, self._journal.record_report(claim, report))
         except Postponed:
             log.warning("what is known of %s waits for the next start", claim.task_id)
@@ -389,14 +399,13 @@ class Worker:
         unknown = problem.rule == "reconcile"
         code = "OUTCOME_UNKNOWN" if unknown else "RESULT_REFUSED"
         failure = self._failure(claim, code, problem.detail or code, retryable=unknown)
-        for call in failure.calls:
+        for call in reports.without_secrets(failure, self._secrets).calls:
             self._send(claim, call)
 
     def _fail_undeferred(self, claim: Claim, problem: Problem) -> None:
         """End an attempt that the control plane does not let us defer, as failed."""
-        for call in self._failure(
-            claim, "DEFERRAL_REFUSED", str(problem.detail), retryable=True
-        ).calls:
+        failure = self._failure(claim, "DEFERRAL_REFUSED", str(problem.detail), retryable=True)
+        for call in reports.without_secrets(failure, self._secrets).calls:
             self._send(claim, call)
 
     def _forget(self, claim: Claim) -> None:

@@ -1,5 +1,6 @@
 """Reports: the calls that tell the control plane how an attempt ended, as pure functions."""
 
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -11,7 +12,16 @@ from fencepost_worker.documents import MAX_CODE_CHARS, MAX_MESSAGE_CHARS
 from fencepost_worker.exchange import Result
 from fencepost_worker.identity import canonical, sha256_hex
 from fencepost_worker.journal import Report
+from fencepost_worker.redaction import Secrets
 
+#: Members that hold what was said of an attempt, in words that no digest binds.
+WORDS = frozenset(
+    {
+        "error_message", "reason", "progress", "what_worked", "what_failed", "pattern_observed",
+        "context_type", "tool_sequence", "success_signal", "failure_signal",
+    }
+)  # fmt: skip
+SAYING = ("/fail", "/escalate", "/defer", "/reflections")
 #: Of a deferral: where the refusal suggests none, and the longest that is taken.
 DEFER_SECONDS, DEFER_SECONDS_MAX = 300, 86_400
 
@@ -106,6 +116,21 @@ def of_deferral(claim: Claim, refusal: NoRoom, *, worker_id: str) -> Report:
     }
     defer = Call("POST", job_path(claim, "defer"), body)
     return Report((defer,) if refusal.release is None else (refusal.release, defer))
+
+
+def without_secrets(report: Report, secrets: Secrets) -> Report:
+    """Return the report without the secrets that its words have; results and facts stay."""
+    return Report(tuple(_without_secrets(call, secrets) for call in report.calls))
+
+
+def _without_secrets(call: Call, secrets: Secrets) -> Call:
+    if call.body is None or not call.path.endswith(SAYING):
+        return call
+    body = {
+        name: secrets.of_json(value) if name in WORDS else value
+        for name, value in call.body.items()
+    }
+    return replace(call, body=body)
 
 
 def completes(result: Result) -> bool:

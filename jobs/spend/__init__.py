@@ -1,0 +1,1 @@
+"""What was spent, told outward: sums for submitters, rows for the books of a company."""
