@@ -46,8 +46,8 @@ LOCK_WINDOWS = "SELECT w.id" + APPLICABLE.format(join="") + " ORDER BY w.id FOR 
 LOCK_BUDGETS = "SELECT b.id" + APPLICABLE.format(join="") + " ORDER BY b.id FOR SHARE OF b"
 # A statement of its own: the caps and counters as they are once the locks are held.
 READ_ROOM = (
-    'SELECT w.id, b.id AS budget_id, b.scope, b."window" AS kind, w.warned_at,"
-    " w.exhausted_at, k.ends_at,'
+    'SELECT w.id, b.id AS budget_id, b.scope, b."window" AS kind, w.warned_at,'
+    " w.exhausted_at, k.ends_at,"
     " CASE b.key WHEN '*' THEN s.key ELSE b.key END AS key,"
     " CASE WHEN b.enabled THEN b.cap END AS cap,"
     " CASE WHEN b.enabled THEN b.soft_cap END AS soft_cap,"
