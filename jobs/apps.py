@@ -8,17 +8,20 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from agents import workload
         from governance.core import verbs
+        from governance.money import proofs
         from governance.operations import failures
         from governance.relay import pulse
         from governance.web import metrics
         from jobs import console, triggers  # noqa: F401 - pages and triggers register themselves
         from jobs.metrics import gauges
         from jobs.operations.isolation import diagnose
+        from jobs.proofs import EXTENSIONS
         from jobs.verbs import VERBS
         from jobs.waiting import SWEEPER, SWEEPER_SILENT_SECONDS, setting_aside_stopped
         from jobs.workload import JobsWorkload
 
         verbs.register(*VERBS)
+        proofs.compare(EXTENSIONS)
         workload.provide(JobsWorkload())
         metrics.register(gauges)
         failures.diagnosers.append(diagnose)

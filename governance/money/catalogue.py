@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 from genai_prices import data_snapshot
 
 from governance.core import audit, clock, digests
@@ -107,6 +107,7 @@ def set_model(
         at=clock.now(),
         before=before if model.audit_seq else None,
         after=known,
+        rows=[model],
     )
     return model
 
@@ -135,6 +136,7 @@ def switch_model(*, model_id: int, enabled: bool, actor: str, reason: str) -> La
         at=clock.now(),
         before=before,
         after=before | {"enabled": enabled},
+        rows=[model],
     )
     return model
 
@@ -169,9 +171,10 @@ def set_price(
         raise InvalidArgument(errors=[FieldFault("/rates", str(fault))]) from fault
     model = _locked_model(provider, name)
     now = clock.now()
-    model.prices.filter(source=Price.Source.OVERRIDE, ends_at=None).update(ends_at=now)
+    ended = _end_all(model.prices.filter(source=Price.Source.OVERRIDE, ends_at=None), now)
     return _price(
         model,
+        ended=ended,
         source=Price.Source.OVERRIDE,
         version=f"override {now:%Y-%m-%dT%H:%M:%S.%fZ}",
         document=document,
@@ -204,6 +207,7 @@ def end_price(*, price_id: int, actor: str, reason: str) -> Price:
         reason=reason,
         at=price.ends_at,
         before={"version": price.version},
+        rows=[price],
     )
     return price
 
@@ -281,7 +285,7 @@ def set_policy(
     before = _retire(scope, actor=actor, reason=reason)
     now = clock.now()
     policy = RoutePolicy.objects.create(**scope, created_at=now)
-    RoutePolicyModel.objects.bulk_create(
+    lines = RoutePolicyModel.objects.bulk_create(
         RoutePolicyModel(policy=policy, position=position, model=model)
         for position, model in enumerate(chosen, start=1)
     )
@@ -293,6 +297,7 @@ def set_policy(
         at=now,
         before=before,
         after=scope | {"models": [str(model) for model in chosen]},
+        rows=[policy, *lines],
     )
     return policy
 
@@ -389,6 +394,7 @@ def _record_budget(
         at=clock.now(),
         before=before,
         after=_terms(budget) | named,
+        rows=[budget],
     )
 
 
@@ -416,6 +422,7 @@ def _retire(scope: dict[str, str], *, actor: str, reason: str) -> dict[str, Any]
         reason=reason,
         at=policy.retired_at,
         before=retired,
+        rows=[policy],
     )
     return retired
 
@@ -444,19 +451,26 @@ def _end_published(model: LanguageModel, *, actor: str, reason: str) -> None:
     """End the published prices of a model by which its calls would cost too little."""
     model = _locked_model(model.provider, model.name)
     open_rows = model.prices.filter(source=Price.Source.GENAI_PRICES, ends_at=None)
-    versions = list(open_rows.order_by("starts_at").values_list("version", flat=True))
-    if not versions:
-        return
     now = clock.now()
-    open_rows.update(ends_at=now)
+    ended = _end_all(open_rows.order_by("starts_at"), now)
+    if not ended:
+        return
     audit.record(
         model,
         action="model.price_ended",
         actor=actor,
         reason=reason,
         at=now,
-        before={"version": versions[-1]},
+        before={"version": ended[-1].version},
+        rows=ended,
     )
+
+
+def _end_all(prices: QuerySet[Price], now: datetime) -> list[Price]:
+    """End prices, and return them."""
+    ended = list(prices)
+    Price.objects.filter(pk__in=[price.pk for price in ended]).update(ends_at=now)
+    return ended
 
 
 def _need_usable(document: Document) -> None:
@@ -520,6 +534,7 @@ def _price(
     now: datetime,
     actor: str,
     reason: str,
+    ended: Sequence[Price] = (),
 ) -> Price:
     base = stored_price(json.dumps(document)).base_rates(now)
     columns = {column: base.get(key) for column, key in COLUMNS.items()}
@@ -544,6 +559,7 @@ def _price(
             "rates": [{"above_input_tokens": 0, **known}],
             "document_sha256": digests.sha256_hex(digests.canonical(document)),
         },
+        rows=[price, *ended],
     )
     return price
 

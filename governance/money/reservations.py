@@ -30,6 +30,7 @@ from governance.core.errors import (
 from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
+from governance.money.published import COUNTERS
 from governance.money.routes import PRICE_COLUMNS, price_list
 
 State = Reservation.State
@@ -153,6 +154,8 @@ class Resolved:
                 "usage_odd": self.resolution.usage_odd,
                 "reservation_id": str(self.reservation.reservation_id),
                 "cost_basis": self.resolution.cost_basis,
+                "usage": {name: getattr(self.resolution, name) for name in COUNTERS}
+                | {name: getattr(self.resolution, name) or None for name in NAMED},
             },
         }
 

@@ -275,4 +275,5 @@ def _record(
         reason=reason,
         before=before,
         after=after,
+        rows=[head],
     )
