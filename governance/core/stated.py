@@ -105,11 +105,23 @@ END
     result="text",
     immutable=True,
 )
+INSTANT = Function(
+    "governance_instant",
+    "An instant as events write it, in UTC, without the fraction where there is none.",
+    """
+    SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
+           || CASE WHEN to_char(at, 'US') = '000000' THEN '' ELSE to_char(at, '.US') END
+           || '+00:00'
+""",
+    arguments="at timestamp with time zone",
+    result="text",
+    language="sql",
+)
 APPEND = Function(
     "governance_append",
     "Appends an event to the chain that ends at a row, under the row's lock, and returns its "
     "number; NULL where there is no such row.",
-    r"""
+    """
 DECLARE
     last_seq bigint;
     last_hash bytea;
@@ -124,9 +136,7 @@ BEGIN
     at := clock_timestamp();
     body := convert_to(governance_canonical(jsonb_build_object(
         'subject', of_subject, 'seq', last_seq + 1,
-        'at', to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
-              || CASE WHEN to_char(at, 'US') = '000000' THEN '' ELSE to_char(at, '.US') END
-              || '+00:00',
+        'at', governance_instant(at),
         'action', done, 'actor', done_by, 'reason', why, 'request_id', '',
         'before', before, 'after', after, 'details', details)), 'UTF8');
     INSERT INTO governance_auditevent
@@ -267,6 +277,7 @@ FUNCTIONS = (
     STATED,
     BODY,
     CANONICAL,
+    INSTANT,
     APPEND,
     NEEDS_EVENT,
     APPEND_OUTSIDE,

@@ -71,6 +71,13 @@ BEGIN
 END
 $$;
 
+CREATE OR REPLACE FUNCTION governance_instant(at timestamp with time zone)
+    RETURNS text LANGUAGE sql AS $$
+    SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
+           || CASE WHEN to_char(at, 'US') = '000000' THEN '' ELSE to_char(at, '.US') END
+           || '+00:00'
+$$;
+
 CREATE OR REPLACE FUNCTION governance_append(of_subject text, head_table text, head_id bigint,
     done text, done_by text, why text, before jsonb, after jsonb, details jsonb)
     RETURNS bigint LANGUAGE plpgsql AS $$
@@ -88,9 +95,7 @@ BEGIN
     at := clock_timestamp();
     body := convert_to(governance_canonical(jsonb_build_object(
         'subject', of_subject, 'seq', last_seq + 1,
-        'at', to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
-              || CASE WHEN to_char(at, 'US') = '000000' THEN '' ELSE to_char(at, '.US') END
-              || '+00:00',
+        'at', governance_instant(at),
         'action', done, 'actor', done_by, 'reason', why, 'request_id', '',
         'before', before, 'after', after, 'details', details)), 'UTF8');
     INSERT INTO governance_auditevent
@@ -384,6 +389,7 @@ DROP FUNCTION governance_state_rows;
 DROP FUNCTION governance_append_outside;
 DROP FUNCTION governance_needs_event;
 DROP FUNCTION governance_append;
+DROP FUNCTION governance_instant;
 DROP FUNCTION governance_canonical;
 DROP FUNCTION governance_body;
 DROP FUNCTION governance_stated;

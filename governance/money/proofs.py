@@ -95,7 +95,8 @@ _ENDED = _object(
     usage_odd="e.usage_odd",
     usage=_USED,
 )
-_compared: list[Compared] = [
+#: The two rows of a call: what was decided before it, and its end.
+CALLS = (
     Compared(
         "decision",
         ("route.issued", "route.refused"),
@@ -113,7 +114,8 @@ _compared: list[Compared] = [
         " LEFT JOIN governance_reservation r ON r.reservation_id = e.reservation_id",
         "reservation_id",
     ),
-]
+)
+_compared: list[Compared] = [*CALLS]
 
 
 def compare(compared: Compared) -> None:
