@@ -286,8 +286,7 @@ def set_policy(
     now = clock.now()
     policy = RoutePolicy.objects.create(**scope, created_at=now)
     lines = RoutePolicyModel.objects.bulk_create(
-        RoutePolicyModel(policy=policy, position=position, model=model)
-        for position, model in enumerate(chosen, start=1)
+        RoutePolicyModel(policy=policy, position=n, model=m) for n, m in enumerate(chosen, start=1)
     )
     audit.record(
         policy,
@@ -450,9 +449,8 @@ def _published(model: LanguageModel) -> Document:
 def _end_published(model: LanguageModel, *, actor: str, reason: str) -> None:
     """End the published prices of a model by which its calls would cost too little."""
     model = _locked_model(model.provider, model.name)
-    open_rows = model.prices.filter(source=Price.Source.GENAI_PRICES, ends_at=None)
-    now = clock.now()
-    ended = _end_all(open_rows.order_by("starts_at"), now)
+    now, source = clock.now(), Price.Source.GENAI_PRICES
+    ended = _end_all(model.prices.filter(source=source, ends_at=None).order_by("starts_at"), now)
     if not ended:
         return
     audit.record(
