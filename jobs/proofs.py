@@ -12,5 +12,6 @@ EXTENSIONS = Compared(
     " 'granted_at', x.granted_at, 'reason', x.reason) AS row"
     " FROM jobs_retryextension x JOIN jobs_job j ON j.id = x.job_id",
     key="to_max",
-    said="e.d || jsonb_build_object('granted_by', e.actor, 'granted_at', e.at, 'reason', e.reason)",
+    words="e.d || jsonb_build_object('granted_by', e.actor, 'granted_at', e.at,"
+    " 'reason', e.reason)",
 )

@@ -122,8 +122,8 @@ def record(
         as they are now.
     """
     named = subject or head.audit_subject  # type: ignore[attr-defined]
-    if said := stated.of_rows(rows):
-        event["details"] = {**(event.get("details") or {}), stated.ROWS: said}
+    if found := stated.of_rows(rows):
+        event["details"] = {**(event.get("details") or {}), stated.ROWS: found}
     appended = chain(head, subject=named, **event)
     appended.save(force_insert=True)
     type(head)._default_manager.filter(pk=head.pk).update(

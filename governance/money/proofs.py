@@ -30,14 +30,14 @@ class Compared:
     :param actions: the actions of the events.
     :param rows: SQL that gives `id`, the `subject` of the event, and `row`: members as JSON.
     :param key: the member of the event's details that holds the id.
-    :param said: SQL of what the event `e` says, of its details `d`.
+    :param words: SQL of what the event `e` says, of its details `d`.
     """
 
     check: str
     actions: tuple[str, ...]
     rows: str
     key: str
-    said: str = "d"
+    words: str = "d"
 
     @property
     def statement(self) -> str:
@@ -46,15 +46,17 @@ class Compared:
         # The inner query stands by itself, so that a body is read once.
         return (
             "SELECT coalesce(r.subject, e.subject) AS subject, coalesce(r.id, e.id) AS id, e.seq,"
-            " r.row::text, e.said::text FROM"
-            f" ({self.rows}) r FULL JOIN (SELECT subject, seq, said, said->>'{self.key}' AS id FROM"
-            f" (SELECT e.subject, e.seq, {self.said} AS said FROM (SELECT subject, seq, at, actor,"
+            " r.row::text, e.words::text FROM"
+            f" ({self.rows}) r FULL JOIN"
+            f" (SELECT subject, seq, words, words->>'{self.key}' AS id FROM"
+            f" (SELECT e.subject, e.seq, {self.words} AS words FROM"
+            " (SELECT subject, seq, at, actor,"
             " reason, governance_body(body)->'details' AS d FROM governance_auditevent"
             f" WHERE action IN ({actions}) OFFSET 0) e) s OFFSET 0) e"
             " ON e.id = r.id AND e.subject = r.subject"
-            " WHERE e.said IS NULL OR r.row IS NULL OR (NOT e.said @> r.row AND NOT e.said @>"
+            " WHERE e.words IS NULL OR r.row IS NULL OR (NOT e.words @> r.row AND NOT e.words @>"
             " (SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(r.row)"
-            "   WHERE e.said ? key))"
+            "   WHERE e.words ? key))"
             " ORDER BY 1, 2"
         )
 
@@ -139,24 +141,24 @@ def verify() -> Iterator[Difference]:
 
 def _of_event(compared: Compared, row: sql.Row) -> Iterator[Difference]:
     subject = f"{compared.check} {row['id']} of {row['subject']}"
-    if row["said"] is None:
+    if row["words"] is None:
         yield Difference(f"{compared.check}.event", subject, "an event of its row", "none")
     elif row["row"] is None:
         event = f"event {row['seq']}"
         yield Difference(f"{compared.check}.row", subject, f"the row of {event}", "none")
     else:
         subject = f"{subject}, event {row['seq']}"
-        said, found = json.loads(row["said"]), json.loads(row["row"])
-        yield from _members(compared.check, subject, said, found)
+        words, found = json.loads(row["words"]), json.loads(row["row"])
+        yield from _members(compared.check, subject, words, found)
 
 
 def _members(
-    check: str, subject: str, said: Mapping[str, Any], found: Mapping[str, Any]
+    check: str, subject: str, words: Mapping[str, Any], found: Mapping[str, Any]
 ) -> Iterator[Difference]:
     for name, value in found.items():
-        if name not in said:
+        if name not in words:
             continue
-        expected = said[name]
+        expected = words[name]
         if isinstance(value, dict) and isinstance(expected, dict):
             yield from _members(f"{check}.{name}", subject, expected, value)
         elif value != expected:
@@ -174,14 +176,14 @@ def _configuration(tables: Mapping[str, StatedTable]) -> str:
     )
     return (
         "SELECT coalesce(r.key, s.key) AS key, s.subject, s.seq, s.action, s.actor, r.row::text,"
-        f" s.said::text FROM ({rows}) r FULL JOIN"
-        " (SELECT DISTINCT ON (x.key) x.key, nullif(x.value, 'null') AS said, e.subject, e.seq,"
+        f" s.words::text FROM ({rows}) r FULL JOIN"
+        " (SELECT DISTINCT ON (x.key) x.key, nullif(x.value, 'null') AS words, e.subject, e.seq,"
         "   e.action, e.actor FROM (SELECT id, subject, seq, action, actor,"
         "    governance_body(body)->'details'->'rows' AS rows FROM governance_auditevent"
         "    WHERE position('\"rows\":{' IN body) > 0 OFFSET 0) e"
         "  CROSS JOIN LATERAL jsonb_each(CASE jsonb_typeof(e.rows) WHEN 'object' THEN e.rows"
         "   ELSE '{}' END) x ORDER BY x.key, e.id DESC) s ON s.key = r.key"
-        " WHERE (r.row IS DISTINCT FROM s.said AND (r.always OR s.key IS NOT NULL))"
+        " WHERE (r.row IS DISTINCT FROM s.words AND (r.always OR s.key IS NOT NULL))"
         f" OR s.action = '{CHANGED_OUTSIDE}' ORDER BY 1"
     )
 
@@ -194,14 +196,14 @@ def _of_configuration(row: sql.Row) -> Iterator[Difference]:
     if row["action"] == CHANGED_OUTSIDE:
         found = f"by {row['actor']}"
         yield Difference(f"{table}.{CHANGED_OUTSIDE}", subject, "changed by a move", found)
-    if row["row"] is None and row["said"] is None:
+    if row["row"] is None and row["words"] is None:
         return
-    if row["said"] is None:
+    if row["words"] is None:
         yield Difference(f"{table}.event", subject, "an event that states it", "none")
     elif row["row"] is None:
         yield Difference(f"{table}.row", subject, "the row that its event states", "none")
     else:
-        yield from _members(table, subject, json.loads(row["said"]), json.loads(row["row"]))
+        yield from _members(table, subject, json.loads(row["words"]), json.loads(row["row"]))
 
 
 def _shown(value: Any) -> str:
