@@ -35,7 +35,13 @@ def install() -> None:
     if made:
         epoch = {"dispatcher_epoch": str(fleet.dispatcher_epoch)}
         audit.record(
-            fleet, action="fleet.installed", actor=ACTOR, at=now, reason=REASON, after=epoch
+            fleet,
+            action="fleet.installed",
+            actor=ACTOR,
+            at=now,
+            reason=REASON,
+            after=epoch,
+            rows=[fleet],
         )
     for name, tier in AGENTS.items():
         register_agent(name=name, max_risk_tier=tier, actor=ACTOR, reason=REASON)

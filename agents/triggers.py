@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from governance.core.stated import StatedTable, stated_tables
 from governance.core.triggers import Function, append_only, declare, never_deleted, row_trigger
 
 AGENT_RULES = Function(
@@ -91,7 +92,36 @@ END
 
 FUNCTIONS = (AGENT_RULES, SESSION_RULES, CREDENTIAL_RULES, RUNTIMESWITCH_RULES, TASKPREFIX_RULES)
 
+_AGENT = (
+    "SELECT 'agent:' || a.name, 'agents_agent', a.id FROM agents_agent a WHERE a.id ="
+    " ($1->>'{}')::bigint"
+)
+_SUBMITTER = (
+    "SELECT 'submitter:' || s.name, 'agents_submitter', s.id FROM agents_submitter s WHERE s.id ="
+    " ($1->>'{}')::bigint"
+)
+_FLEET = "SELECT 'fleet', 'agents_fleet', f.id FROM agents_fleet f"
+STATED_TABLES = (
+    StatedTable("agents_fleet", _FLEET),
+    StatedTable("agents_agent", _AGENT.format("id")),
+    StatedTable("agents_submitter", _SUBMITTER.format("id")),
+    StatedTable("agents_taskprefix", _SUBMITTER.format("submitter_id")),
+    # The key is a hash already, and no business of who reads the trail.
+    StatedTable(
+        "agents_credential",
+        f"{_AGENT.format('agent_id')} UNION ALL {_SUBMITTER.format('submitter_id')}",
+        left_out=("last_used_at",),
+        digested=("hashed_key",),
+    ),
+    StatedTable(
+        "agents_maintenanceinhibit",
+        f"{_AGENT.format('agent_id')} UNION ALL {_FLEET} WHERE $1->>'agent_id' IS NULL",
+    ),
+    StatedTable("agents_cellapproval", _AGENT.format("agent_id")),
+)
+
 TRIGGERS = (
+    *stated_tables(*STATED_TABLES),
     # Jobs, attempts and leases point at these rows without a foreign key, which would lock one
     # shared row in every intake and claim.
     *never_deleted("agents_agent", "agents_session", "agents_submitter", "agents_fleet"),

@@ -7,13 +7,20 @@ class GovernanceConfig(AppConfig):
 
     def ready(self) -> None:
         from governance import checks, triggers  # noqa: F401 - they register themselves
-        from governance.console import corrections, ground, money, streams  # noqa: F401 - so do pages
+        from governance.console import (  # noqa: F401 - so do pages
+            corrections,
+            ground,
+            money,
+            outside,
+            streams,
+        )
         from governance.core import verbs
+        from governance.evidence.outside import VERBS as OUTSIDE_VERBS
         from governance.money.verbs import VERBS as MONEY_VERBS
         from governance.relay.verbs import VERBS as RELAY_VERBS
         from governance.web import metrics
         from governance.web.gauges import gauges, money_gauges
 
-        verbs.register(*MONEY_VERBS, *RELAY_VERBS)
+        verbs.register(*MONEY_VERBS, *OUTSIDE_VERBS, *RELAY_VERBS)
         metrics.register(gauges)
         metrics.register(money_gauges)

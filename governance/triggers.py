@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from governance.core import stated
+from governance.core.stated import StatedTable
 from governance.core.triggers import (
     APPEND_ONLY,
     NEVER_DELETED,
@@ -9,6 +11,7 @@ from governance.core.triggers import (
     Trigger,
     append_only,
     declare,
+    never_deleted,
     row_trigger,
 )
 
@@ -211,6 +214,22 @@ BEGIN
 END
 """,
 )
+OUTSIDECHANGE_RULES = Function(
+    "governance_outsidechange_guard",
+    "What was changed outside does not change; it is appended once, and settled once.",
+    """
+BEGIN
+    IF to_jsonb(NEW) - '{seq,settled_at}'::text[]
+       IS DISTINCT FROM to_jsonb(OLD) - '{seq,settled_at}'::text[]
+       OR (OLD.seq IS NOT NULL AND NEW.seq IS DISTINCT FROM OLD.seq)
+       OR (OLD.settled_at IS NOT NULL AND NEW.settled_at IS DISTINCT FROM OLD.settled_at) THEN
+        RAISE EXCEPTION 'what was changed outside does not change'
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
 
 FUNCTIONS = (
     APPEND_ONLY,
@@ -225,6 +244,8 @@ FUNCTIONS = (
     ROUTEPOLICY_RULES,
     BUDGETWINDOW_RULES,
     BUDGET_RULES,
+    OUTSIDECHANGE_RULES,
+    *stated.FUNCTIONS,
 )
 
 
@@ -243,7 +264,37 @@ def _kept(table: str, *, ending: str = "no_delete") -> Trigger:
     )
 
 
+# What a governor sets. The heads of chains that are not configuration - jobs, sinks, what is set
+# aside - are written by moves of work.
+_MODEL = (
+    "SELECT 'model:' || m.provider || '/' || m.name, 'governance_languagemodel', m.id"
+    " FROM governance_languagemodel m WHERE m.id = "
+)
+_POLICY = (
+    "SELECT 'route_policy:' || p.id, 'governance_routepolicy', p.id"
+    " FROM governance_routepolicy p WHERE p.id = "
+)
+STATED_TABLES = (
+    StatedTable("governance_languagemodel", _MODEL + "($1->>'id')::bigint"),
+    StatedTable("governance_price", _MODEL + "($1->>'model_id')::bigint", digested=("document",)),
+    StatedTable(
+        "governance_pricetier",
+        _MODEL + "(SELECT model_id FROM governance_price WHERE id = ($1->>'price_id')::bigint)",
+    ),
+    StatedTable("governance_routepolicy", _POLICY + "($1->>'id')::bigint"),
+    StatedTable("governance_routepolicymodel", _POLICY + "($1->>'policy_id')::bigint"),
+    StatedTable(
+        "governance_budget",
+        "SELECT 'budget:' || b.id, 'governance_budget', b.id FROM governance_budget b"
+        " WHERE b.id = ($1->>'id')::bigint",
+    ),
+)
+
 TRIGGERS = (
+    *stated.stated_tables(*STATED_TABLES),
+    stated.APPENDED,
+    *never_deleted("governance_outsidechange"),
+    row_trigger("governance_outsidechange", OUTSIDECHANGE_RULES, "UPDATE"),
     *append_only(
         "governance_auditevent",
         "governance_auditcheckpoint",

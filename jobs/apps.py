@@ -8,7 +8,7 @@ class JobsConfig(AppConfig):
     def ready(self) -> None:
         from agents import workload
         from governance.core import verbs
-        from governance.money import room, scopes
+        from governance.money import proofs, room, scopes
         from governance.operations import failures
         from governance.relay import pulse
         from governance.web import metrics
@@ -16,12 +16,14 @@ class JobsConfig(AppConfig):
         from jobs.metrics import gauges
         from jobs.models import JobType
         from jobs.operations.isolation import diagnose
+        from jobs.proofs import EXTENSIONS
         from jobs.room import wake
         from jobs.verbs import VERBS
         from jobs.waiting import SWEEPER, SWEEPER_SILENT_SECONDS, setting_aside_stopped
         from jobs.workload import JobsWorkload
 
         verbs.register(*VERBS)
+        proofs.compare(EXTENSIONS)
         workload.provide(JobsWorkload())
         metrics.register(gauges)
         room.wakers.append(wake)

@@ -6,6 +6,7 @@ from django.db import transaction
 
 from agents import bootstrap as agents_bootstrap
 from agents.models import Agent
+from governance.core import audit, clock
 from jobs.models import JobType, Source
 
 #: Which agent does which kind of task, where an installation does not say otherwise.
@@ -35,6 +36,21 @@ def install() -> None:
     agents_bootstrap.install()
     agents = dict(Agent.objects.values_list("name", "pk"))
     for name, agent in JOB_TYPES.items():
-        JobType.objects.get_or_create(name=name, defaults={"agent_id": agents[agent]})
+        _state(*JobType.objects.get_or_create(name=name, defaults={"agent_id": agents[agent]}))
     for name in SOURCES:
-        Source.objects.get_or_create(name=name)
+        _state(*Source.objects.get_or_create(name=name))
+
+
+def _state(row: JobType | Source, made: bool) -> None:
+    """Say on the chain of a row that was made what it is."""
+    if not made:
+        return
+    kind = "job_type" if isinstance(row, JobType) else "source"
+    audit.record(
+        row,
+        action=f"{kind}.installed",
+        actor=agents_bootstrap.ACTOR,
+        at=clock.now(),
+        reason=agents_bootstrap.REASON,
+        rows=[row],
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from governance.core.stated import StatedTable, stated_tables
 from governance.core.triggers import Function, append_only, declare, never_deleted, row_trigger
 
 MOVES = Function(
@@ -198,7 +199,37 @@ FUNCTIONS = (
     EXECUTION_RULES,
 )
 
+STATED_TABLES = (
+    StatedTable(
+        "jobs_jobtype",
+        "SELECT 'job_type:' || t.name, 'jobs_jobtype', t.id FROM jobs_jobtype t"
+        " WHERE t.id = ($1->>'id')::bigint",
+        digested=("inputs_schema",),
+    ),
+    StatedTable(
+        "jobs_source",
+        "SELECT 'source:' || s.name, 'jobs_source', s.id FROM jobs_source s"
+        " WHERE s.id = ($1->>'id')::bigint",
+    ),
+    StatedTable(
+        "jobs_liveauthorization",
+        "SELECT 'agent:' || a.name, 'agents_agent', a.id FROM agents_agent a"
+        " WHERE a.id = ($1->>'agent_id')::bigint",
+    ),
+    # Its event is of the job's move, which says all of it in words of its own.
+    StatedTable(
+        "jobs_retryextension",
+        "SELECT 'job:' || j.job_id, 'jobs_job', j.id FROM jobs_job j"
+        " WHERE j.id = ($1->>'job_id')::bigint",
+        matches="SELECT $2->>'action' = 'job.extended' AND $2->>'actor' = $1->>'granted_by'"
+        " AND $2->>'reason' = $1->>'reason'"
+        " AND $2->'details'->'from_max' = $1->'from_max'"
+        " AND $2->'details'->'to_max' = $1->'to_max'",
+    ),
+)
+
 TRIGGERS = (
+    *stated_tables(*STATED_TABLES),
     *never_deleted(
         "jobs_job",
         "jobs_jobtype",

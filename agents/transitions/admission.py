@@ -185,6 +185,7 @@ def _change(
         before=before,
         after={"admission": state, "generation": row.admission_generation},
         details={"barrier_id": barrier_id, **(by or {})},
+        rows=[row],
     )
     return _standing(row.pk, state, row.admission_generation, barrier_id)
 

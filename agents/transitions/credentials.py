@@ -121,6 +121,7 @@ def rotate(
         reason=reason,
         action="credential.rotated",
         before={"prefix": old.prefix, "expires_at": old.expires_at.isoformat()},
+        follows=old,
         scopes=sorted(old.scopes),
         expires_at=now + life if life else None,
         lineage=old.lineage,
@@ -158,6 +159,7 @@ def revoke(*, prefix: str, actor: str, reason: str) -> Credential:
         at=now,
         reason=reason,
         details={"prefix": prefix, "lineage": str(lineage)},
+        rows=[credential],
     )
     if isinstance(head, Agent) and not _live(lineage, now).exists():
         end_lineage(head, lineage=lineage, actor=actor, at=now)
@@ -206,6 +208,7 @@ def _issue(
     former_certificate_sha256: str = "",
     note: str,
     before: dict[str, str] | None = None,
+    follows: Credential | None = None,
 ) -> Issued:
     token = tokens.generate()
     credential = Credential.objects.create(
@@ -237,6 +240,7 @@ def _issue(
             "certificate_sha256": certificate_sha256,
             "former_certificate_sha256": former_certificate_sha256,
         },
+        rows=[credential, *([follows] if follows else [])],
     )
     return Issued(credential, token.text)
 

@@ -34,5 +34,6 @@ def rotate(*, actor: str, reason: str, details: dict[str, object] | None = None)
         before={"dispatcher_epoch": str(before)},
         after={"dispatcher_epoch": str(fleet.dispatcher_epoch)},
         details=details,
+        rows=[fleet],
     )
     return fleet.dispatcher_epoch

@@ -53,6 +53,7 @@ def inhibit(
         at=now,
         reason=reason,
         after=_audited(row),
+        rows=[row],
     )
     return row
 
@@ -86,6 +87,7 @@ def lift(*, inhibit_id: int, actor: str, reason: str) -> MaintenanceInhibit:
         at=row.lifted_at,
         reason=reason,
         before=_audited(row),
+        rows=[row],
     )
     return row
 

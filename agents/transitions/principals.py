@@ -51,6 +51,7 @@ def register_agent(
             at=now,
             reason=reason,
             after={"max_risk_tier": str(max_risk_tier)},
+            rows=[agent],
         )
     return agent
 
@@ -103,6 +104,7 @@ def configure_agent(*, name: str, actor: str, reason: str, settings: Settings) -
         reason=reason,
         before=before,
         after=changes,
+        rows=[agent],
     )
     return agent
 
@@ -133,6 +135,7 @@ def register_submitter(*, name: str, actor: str, reason: str, owner: str = "") -
             at=now,
             reason=reason,
             after={"owner": owner},
+            rows=[submitter],
         )
     return submitter
 
@@ -162,13 +165,18 @@ def configure_submitter(
         raise NotFound("There is no such submitter.")
     now = clock.now()
     before = _prefixes_of(row)
+    changed = []
     for prefix in remove:
-        if not TaskPrefix.objects.filter(submitter=row, prefix=prefix).delete()[0]:
+        gone = TaskPrefix.objects.filter(submitter=row, prefix=prefix).first()
+        if gone is None:
             raise _prefix_fault(f"{prefix} is no prefix of this submitter.")
+        changed.append(TaskPrefix(pk=gone.pk))
+        gone.delete()
     for prefix in add:
         if prefix not in before or prefix in remove:
             _check_prefix(prefix)
-            TaskPrefix.objects.create(submitter=row, prefix=prefix, created_at=now)
+            made = TaskPrefix.objects.create(submitter=row, prefix=prefix, created_at=now)
+            changed.append(made)
     after = _prefixes_of(row)
     if after == before:
         raise InvalidArgument("Nothing would change.")
@@ -180,6 +188,7 @@ def configure_submitter(
         reason=reason,
         before={"task_prefixes": before},
         after={"task_prefixes": after},
+        rows=changed,
     )
     return row
 

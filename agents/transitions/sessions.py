@@ -7,6 +7,7 @@ superseded session can commit.  The leases of a superseded session go to the swe
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
@@ -169,7 +170,8 @@ def approve_cell(*, agent: str, cell_id: str, actor: str, reason: str) -> CellAp
         approved_at=now,
         reason=reason,
     )
-    _note(row, "cell.approved", actor, now, reason=reason, details=_of_approval(approval))
+    details = _of_approval(approval)
+    _note(row, "cell.approved", actor, now, reason=reason, details=details, rows=[approval])
     if waiting is not None:
         _supersede(row, row.sessions.filter(cell_id=cell_id, state="current"), actor, now)
         waiting.state = Session.State.CURRENT
@@ -293,7 +295,8 @@ def _withdraw(agent: Agent, approval: CellApproval, actor: str, reason: str, now
     approval.withdrawn_at, approval.withdrawn_by = now, actor
     approval.withdraw_reason = reason
     approval.save(update_fields=["withdrawn_at", "withdrawn_by", "withdraw_reason"])
-    _note(agent, "cell.withdrawn", actor, now, reason=reason, details=_of_approval(approval))
+    details = _of_approval(approval)
+    _note(agent, "cell.withdrawn", actor, now, reason=reason, details=details, rows=[approval])
 
 
 def _covers(approval: CellApproval, session: Session) -> bool:
@@ -454,7 +457,7 @@ def _approved(agent: Agent, cell_id: str, principal: Principal, now: datetime) -
         approval.certificate_sha256 = principal.presented_sha256
         approval.save(update_fields=["lineage", "certificate_sha256"])
         details = _of_approval(approval) | {"credential": principal.credential_prefix}
-        _note(agent, "cell.taken", principal.text, now, details=details)
+        _note(agent, "cell.taken", principal.text, now, details=details, rows=[approval])
     lineage = approval.lineage == principal.lineage
     return lineage and approval.certificate_sha256 in ("", *principal.certificates)
 
@@ -516,8 +519,11 @@ def _note(
     *,
     reason: str = "",
     details: dict[str, Any],
+    rows: Sequence[CellApproval] = (),
 ) -> None:
-    audit.record(agent, action=action, actor=actor, at=now, reason=reason, details=details)
+    audit.record(
+        agent, action=action, actor=actor, at=now, reason=reason, details=details, rows=rows
+    )
 
 
 def _plain(boot: Boot) -> dict[str, Any]:

@@ -7,6 +7,7 @@ ends it `failed` with the inhibit in force.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -159,7 +160,7 @@ def _switched(switch: RuntimeSwitch, actor: str, now: datetime) -> bool:
     switch.switched_at = now
     switch.steps.append(_step("switch", now, f"{switch.from_runtime} -> {switch.to_runtime}"))
     switch.step = Step.FRESH
-    _note(switch, "runtime.switched", actor, now)
+    _note(switch, "runtime.switched", actor, now, rows=[agent])
     return True
 
 
@@ -230,7 +231,9 @@ def _step(step: str, at: datetime, detail: str) -> dict[str, str]:
     return {"step": step, "at": at.isoformat(), "detail": detail}
 
 
-def _note(switch: RuntimeSwitch, action: str, actor: str, now: datetime) -> None:
+def _note(
+    switch: RuntimeSwitch, action: str, actor: str, now: datetime, rows: Sequence[Agent] = ()
+) -> None:
     # Read again: the steps before have appended to the chain on instances of their own.
     head = Agent.objects.get(pk=switch.agent_id)
     audit.record(
@@ -240,4 +243,5 @@ def _note(switch: RuntimeSwitch, action: str, actor: str, now: datetime) -> None
         at=now,
         reason=switch.error or switch.reason,
         details={"switch_id": switch.pk, "from": switch.from_runtime, "to": switch.to_runtime},
+        rows=rows,
     )

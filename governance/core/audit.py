@@ -10,12 +10,15 @@ from __future__ import annotations
 import getpass
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Model
+
+from governance.core import stated
 from governance.core.models import GENESIS, AuditEvent, ChainHead
 
 #: The id of the request that is being served, for events and log lines.
@@ -108,12 +111,19 @@ def chain(
     return event
 
 
-def record(head: ChainHead, *, subject: str = "", **event: Any) -> AuditEvent:
+def record(
+    head: ChainHead, *, subject: str = "", rows: Iterable[Model] = (), **event: Any
+) -> AuditEvent:
     """Append an event and save it and the head. For subjects that are not on a hot path.
 
     Takes what `chain` takes; `subject` defaults to the head's own `audit_subject`.
+
+    :param rows: rows of configuration that were saved, changed or deleted; the event states them
+        as they are now.
     """
     named = subject or head.audit_subject  # type: ignore[attr-defined]
+    if found := stated.of_rows(rows):
+        event["details"] = {**(event.get("details") or {}), stated.ROWS: found}
     appended = chain(head, subject=named, **event)
     appended.save(force_insert=True)
     type(head)._default_manager.filter(pk=head.pk).update(

@@ -55,6 +55,42 @@ class AuditEvent(models.Model):
         return f"{self.subject}#{self.seq} {self.action}"
 
 
+class OutsideChange(models.Model):
+    """A row of configuration that was written by no move of ours; see `governance.core.stated`.
+
+    The database notes it, and appends event `seq` to the chain of `subject`, whose end is row
+    `head_id` of `head_table`.  `row_key` is table and id; `before` and `after` are the row as
+    events state it.  It stands open until an event of ours states the row again.
+    """
+
+    subject = models.CharField(max_length=160)
+    head_table = models.CharField(max_length=63)
+    head_id = models.BigIntegerField()
+    row_key = models.CharField(max_length=100)
+    operation = models.CharField(max_length=6)
+    before = models.JSONField(null=True)
+    after = models.JSONField(null=True)
+    role = models.CharField(max_length=63)
+    noted_at = models.DateTimeField()
+    seq = models.PositiveBigIntegerField(null=True)
+    settled_at = models.DateTimeField(null=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["noted_at"], name="outside_change_open_idx", condition=Q(settled_at=None)
+            ),
+            models.Index(
+                fields=["row_key"], name="outside_change_row_idx", condition=Q(settled_at=None)
+            ),
+            # What the commit has yet to append.
+            models.Index(fields=["subject"], name="outside_change_new_idx", condition=Q(seq=None)),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.operation} {self.row_key} by {self.role}"
+
+
 class IdempotencyRecord(models.Model):
     """What a keyed request was answered with, kept in the transaction of its effect.
 

@@ -52,7 +52,9 @@ class Function:
     def statements(self) -> Statements:
         kind = f"LANGUAGE {self.language}{' IMMUTABLE' if self.immutable else ''}"
         body = self.body.strip("\n")
-        head = f"{self.name}({self.arguments}) RETURNS {self.result} {kind}"
+        # The migrations are read by people: what takes arguments has lines of its own.
+        gap = "\n    " if self.arguments else " "
+        head = f"{self.name}({self.arguments}){gap}RETURNS {self.result} {kind}"
         return Statements(
             f"CREATE OR REPLACE FUNCTION {head} AS $$\n{body}\n$$;",
             f"DROP FUNCTION {self.name};",
@@ -63,7 +65,9 @@ class Function:
 class Trigger:
     """A trigger before `events` on `table`, once per statement unless `each_row`.
 
-    `rule` is for people: the sentence of the reference page.
+    `rule` is for people: the sentence of the reference page.  `deferred`: at the commit, and after
+    what it looks at.  `when` is a condition, as PostgreSQL prints it, and `arguments` are what the
+    function is given.
     """
 
     name: str
@@ -72,6 +76,9 @@ class Trigger:
     function: Function
     rule: str
     each_row: bool = False
+    deferred: bool = False
+    when: str = ""
+    arguments: tuple[str, ...] = ()
 
     @property
     def moments(self) -> list[str]:
@@ -81,10 +88,16 @@ class Trigger:
     @property
     def statements(self) -> Statements:
         level = "ROW" if self.each_row else "STATEMENT"
+        kind, moment, until = "TRIGGER", "BEFORE", ""
+        if self.deferred:
+            kind, moment, until = "CONSTRAINT TRIGGER", "AFTER", " DEFERRABLE INITIALLY DEFERRED"
+        condition = f" WHEN {self.when}" if self.when else ""
+        gap = "\n    " if self.arguments else " "
+        given = ",\n        ".join("'" + each.replace("'", "''") + "'" for each in self.arguments)
         return Statements(
-            f"CREATE TRIGGER {self.name}\n"
-            f"    BEFORE {' OR '.join(self.moments)} ON {self.table}\n"
-            f"    FOR EACH {level} EXECUTE FUNCTION {self.function.name}();",
+            f"CREATE {kind} {self.name}\n"
+            f"    {moment} {' OR '.join(self.moments)} ON {self.table}{until}\n"
+            f"    FOR EACH {level}{condition}{gap}EXECUTE FUNCTION {self.function.name}({given});",
             f"DROP TRIGGER {self.name} ON {self.table};",
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -257,31 +258,38 @@ def verify() -> Iterator[Difference]:
 
     Takes no locks and as long as it needs; calls that run meanwhile are seen whole or not at all.
     """
-    with transaction.atomic(), sql.bounded_instants():
-        with connection.cursor() as cursor:
-            cursor.execute("SET LOCAL statement_timeout = 0")
-        for row in _rows(WINDOW_COUNTERS):
+    with unbounded():
+        for row in read_rows(WINDOW_COUNTERS):
             yield from _wrong_counters(row)
-        for row in _rows(WRONG_OPENINGS):
+        for row in read_rows(WRONG_OPENINGS):
             expected, found = text_of(row["spent_in_rows"]), text_of(row["spent"])
             yield Difference("budget_opening.spent", f"budget window {row['id']}", expected, found)
-        for row in _rows(WRONG_ADJUSTMENTS):
+        for row in read_rows(WRONG_ADJUSTMENTS):
             yield Difference(
                 "adjustment.postings",
                 f"adjustment {row['adjustment_id']}",
                 f"windows {row['expected']}",
                 f"windows {row['found']}",
             )
-        for row in _rows(STATES):
+        for row in read_rows(STATES):
             subject = f"reservation {row['reservation_id']}"
             yield Difference("reservation.state", subject, row["ended_as"] or "open", row["state"])
-        for row in _rows(PAIRS):
+        for row in read_rows(PAIRS):
             expected = "a reservation" if row["decision"] == "issued" else "no reservation"
             found = str(row["reservation_id"] or "none")
             subject = f"decision {row['decision_id']}"
             yield Difference("decision.reservation", subject, expected, found)
-        for row in _rows(AMOUNTS):
+        for row in read_rows(AMOUNTS):
             yield from _judged(row)
+
+
+@contextmanager
+def unbounded() -> Iterator[None]:
+    """Open a transaction whose statements take as long as they need."""
+    with transaction.atomic(), sql.bounded_instants():
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 0")
+        yield
 
 
 def _judged(row: sql.Row) -> list[Difference]:
@@ -339,7 +347,8 @@ def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> I
             yield Difference("resolution.cost_split", subject, text_of(row["cost"]), found_parts)
 
 
-def _rows(statement: str) -> Iterator[sql.Row]:
+def read_rows(statement: str) -> Iterator[sql.Row]:
+    """Yield the rows of a statement through a cursor of the server, in constant memory."""
     with connection.chunked_cursor() as cursor:
         cursor.execute(statement)
         batch = cursor.fetchmany(ROWS_PER_FETCH)

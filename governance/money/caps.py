@@ -175,6 +175,7 @@ def _record(
         at=clock.now(),
         before=before,
         after=_terms(budget) | named,
+        rows=[budget],
     )
 
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import Min, QuerySet
 from genai_prices import data_snapshot
 
 from governance.core import audit, clock, digests
@@ -111,6 +111,7 @@ def set_model(
         at=clock.now(),
         before=before if model.audit_seq else None,
         after=known,
+        rows=[model],
     )
     return model
 
@@ -139,6 +140,7 @@ def switch_model(*, model_id: int, enabled: bool, actor: str, reason: str) -> La
         at=clock.now(),
         before=before,
         after=before | {"enabled": enabled},
+        rows=[model],
     )
     room.clear_all()
     return model
@@ -174,9 +176,10 @@ def set_price(
         raise InvalidArgument(errors=[FieldFault("/rates", str(fault))]) from fault
     model = _locked_model(provider, name)
     now = clock.now()
-    model.prices.filter(source=Price.Source.OVERRIDE, ends_at=None).update(ends_at=now)
+    ended = _end_all(model.prices.filter(source=Price.Source.OVERRIDE, ends_at=None), now)
     return _price(
         model,
+        ended=ended,
         source=Price.Source.OVERRIDE,
         version=f"override {now:%Y-%m-%dT%H:%M:%S.%fZ}",
         document=document,
@@ -209,6 +212,7 @@ def end_price(*, price_id: int, actor: str, reason: str) -> Price:
         reason=reason,
         at=price.ends_at,
         before={"version": price.version},
+        rows=[price],
     )
     room.clear_all()
     return price
@@ -297,9 +301,8 @@ def set_policy(
     before = _retire(scope, actor=actor, reason=reason)
     now = clock.now()
     policy = RoutePolicy.objects.create(**scope, created_at=now)
-    RoutePolicyModel.objects.bulk_create(
-        RoutePolicyModel(policy=policy, position=position, model=model)
-        for position, model in enumerate(chosen, start=1)
+    lines = RoutePolicyModel.objects.bulk_create(
+        RoutePolicyModel(policy=policy, position=n, model=m) for n, m in enumerate(chosen, start=1)
     )
     audit.record(
         policy,
@@ -309,6 +312,7 @@ def set_policy(
         at=now,
         before=before,
         after=scope | {"models": [str(model) for model in chosen]},
+        rows=[policy, *lines],
     )
     room.clear_all()
     return policy
@@ -345,6 +349,7 @@ def _retire(scope: dict[str, str], *, actor: str, reason: str) -> dict[str, Any]
         reason=reason,
         at=policy.retired_at,
         before=retired,
+        rows=[policy],
     )
     return retired
 
@@ -372,20 +377,26 @@ def _published(model: LanguageModel) -> Document:
 def _end_published(model: LanguageModel, *, actor: str, reason: str) -> None:
     """End the published prices of a model by which its calls would cost too little."""
     model = _locked_model(model.provider, model.name)
-    open_rows = model.prices.filter(source=Price.Source.GENAI_PRICES, ends_at=None)
-    versions = list(open_rows.order_by("starts_at").values_list("version", flat=True))
-    if not versions:
+    now, source = clock.now(), Price.Source.GENAI_PRICES
+    ended = _end_all(model.prices.filter(source=source, ends_at=None).order_by("starts_at"), now)
+    if not ended:
         return
-    now = clock.now()
-    open_rows.update(ends_at=now)
     audit.record(
         model,
         action="model.price_ended",
         actor=actor,
         reason=reason,
         at=now,
-        before={"version": versions[-1]},
+        before={"version": ended[-1].version},
+        rows=ended,
     )
+
+
+def _end_all(prices: QuerySet[Price], now: datetime) -> list[Price]:
+    """End prices, and return them."""
+    ended = list(prices)
+    Price.objects.filter(pk__in=[price.pk for price in ended]).update(ends_at=now)
+    return ended
 
 
 def _need_usable(document: Document) -> None:
@@ -449,6 +460,7 @@ def _price(
     now: datetime,
     actor: str,
     reason: str,
+    ended: Sequence[Price] = (),
 ) -> Price:
     base = stored_price(json.dumps(document)).base_rates(now)
     columns = {column: base.get(key) for column, key in COLUMNS.items()}
@@ -473,6 +485,7 @@ def _price(
             "rates": [{"above_input_tokens": 0, **known}],
             "document_sha256": digests.sha256_hex(digests.canonical(document)),
         },
+        rows=[price, *ended],
     )
     room.clear_all()
     return price

@@ -33,6 +33,7 @@ from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_
 from governance.money.counting import count
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
+from governance.money.published import COUNTERS
 from governance.money.routes import PRICE_COLUMNS, price_list
 
 State = Reservation.State
@@ -158,6 +159,8 @@ class Resolved:
                 "usage_odd": self.resolution.usage_odd,
                 "reservation_id": str(self.reservation.reservation_id),
                 "cost_basis": self.resolution.cost_basis,
+                "usage": {name: getattr(self.resolution, name) for name in COUNTERS}
+                | {name: getattr(self.resolution, name) or None for name in NAMED},
             },
         }
 

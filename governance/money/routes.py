@@ -167,6 +167,9 @@ class Routed:
                 "price_version": decision.price_version or None,
                 "position": decision.position,
                 "policy_id": decision.policy_id,
+                "estimated_input_tokens": decision.estimated_input_tokens,
+                "max_output_tokens": decision.max_output_tokens,
+                "content_sha256": decision.content_sha256,
                 "reservation": reservation
                 and {
                     "reservation_id": str(reservation.reservation_id),

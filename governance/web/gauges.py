@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from governance.core import clock
+from governance.core.models import OutsideChange
 from governance.money import ledger, room
 from governance.money.ledger import BudgetBar
 from governance.money.models import Budget
@@ -23,6 +24,7 @@ def gauges() -> Iterable[Metric]:
         now = clock.now()
         beats, backlog, sinks = pulse.last_beats(), relay.backlog(), relay.sinks()
         notes = list(room.in_force()[:NOTES_MAX])
+        outside = OutsideChange.objects.filter(settled_at=None).count()
     ages = GaugeMetricFamily(
         "fencepost_pulse_age_seconds",
         "Time since a background process last finished a round.",
@@ -55,6 +57,11 @@ def gauges() -> Iterable[Metric]:
             backlog.waiting,
         ),
         ("fencepost_oldest_fact_seconds", "Age of the oldest fact that waits; 0 for none.", oldest),
+        (
+            "fencepost_outside_changes",
+            "Rows of configuration that were changed outside, and are not settled.",
+            outside,
+        ),
         ("fencepost_streams_parked", "Streams that wait for a release.", backlog.parked_streams),
         ("fencepost_streams_retried", "Streams tried again by itself.", backlog.held_streams),
     ):

@@ -45,7 +45,7 @@ What the database itself refuses, whoever asks. A service that lacks one of thes
 one disabled, is not ready and does not start. Why they are declared as they are:
 [decision 0001](../decisions/0001-triggers.md).
 
-| table | before | rule | trigger | function |
+| table | before (or at the commit) | rule | trigger | function |
 |---|---|---|---|---|
 """
 
@@ -71,9 +71,13 @@ def triggers_markdown() -> str:
     """Return the page of all triggers, by table."""
     declared = [trigger for app in triggers.declared().values() for trigger in app.triggers]
     return TRIGGERS_HEAD + "".join(
-        f"| `{t.table}` | {', '.join(t.moments)} | {t.rule} | `{t.name}` | `{t.function.name}` |\n"
+        f"| `{t.table}` | {_moment(t)} | {t.rule} | `{t.name}` | `{t.function.name}` |\n"
         for t in sorted(declared, key=lambda t: (t.table, t.name))
     )
+
+
+def _moment(trigger: triggers.Trigger) -> str:
+    return ", ".join(trigger.moments) + (" (at the commit)" if trigger.deferred else "")
 
 
 def documents() -> dict[str, str]:

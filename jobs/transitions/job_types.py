@@ -278,4 +278,5 @@ def _record(
         reason=reason,
         before=before,
         after=after,
+        rows=[head],
     )

@@ -41,7 +41,13 @@ def authorize_live(
     )
     granted = {"runtime": runtime, "ends_at": grant.ends_at.isoformat()}
     audit.record(
-        head, action="live_execution.authorized", actor=actor, at=now, reason=reason, after=granted
+        head,
+        action="live_execution.authorized",
+        actor=actor,
+        at=now,
+        reason=reason,
+        after=granted,
+        rows=[grant],
     )
     return grant
 
@@ -71,6 +77,7 @@ def revoke_live(*, authorization_id: int, actor: str, reason: str) -> LiveAuthor
         at=grant.revoked_at,
         reason=reason,
         before={"runtime": grant.runtime, "ends_at": grant.ends_at.isoformat()},
+        rows=[grant],
     )
     return grant
 

@@ -51,6 +51,7 @@ NEVER_DELETED = {
     "governance_reservation",
     "governance_budget",
     "governance_budgetwindow",
+    "governance_outsidechange",
     "agents_agent",
     "agents_session",
     "agents_submitter",

@@ -32,6 +32,7 @@ from governance.money.models import (
 )
 from governance.money.pricing import RateSet, Usage
 from tests.money import (
+    CALL_TOKENS,
     LARGE,
     LARGE_CALL,
     SMALL,
@@ -88,6 +89,9 @@ def test_the_first_allowed_model_is_issued_and_its_upper_bound_held():
             "price_version": routed.decision.price.version,
             "position": 1,
             "policy_id": routed.decision.policy_id,
+            "estimated_input_tokens": CALL_TOKENS,
+            "max_output_tokens": CALL_TOKENS,
+            "content_sha256": routed.decision.content_sha256,
             "reservation": {
                 "reservation_id": str(routed.reservation.reservation_id),
                 "state": "held",
@@ -592,6 +596,21 @@ def test_settling_moves_what_was_held_to_what_was_spent():
             "usage_odd": False,
             "reservation_id": str(routed.reservation.reservation_id),
             "cost_basis": "usage",
+            "usage": {
+                "input_tokens": 500,
+                "cached_input_tokens": 200,
+                "output_tokens": 100,
+                "reasoning_tokens": 50,
+                "cache_write_tokens": 0,
+                "cache_write_1h_tokens": 0,
+                "input_audio_tokens": 0,
+                "cached_audio_tokens": 0,
+                "output_audio_tokens": 0,
+                "searches": 0,
+                "service_tier": None,
+                "processing": None,
+                "speed": None,
+            },
         },
     }
     assert counters() == [(0, Decimal("0.007"))] * 2
