@@ -9,14 +9,14 @@ from governance.money.books import BudgetBar, Difference, budget_bars, money_of_
 from governance.money.reservations import (
     End,
     Resolved,
+    end_open,
     mark_in_doubt,
     open_reservations,
-    release_all,
     resolve,
     resolve_all,
 )
 from governance.money.routes import Routed, RouteRequest, dry_run, reserve
-from governance.money.standings import Standing, read_standing
+from governance.money.standings import Standing, has_called, read_standing
 
 __all__ = [
     "BudgetBar",
@@ -28,11 +28,12 @@ __all__ = [
     "Standing",
     "budget_bars",
     "dry_run",
+    "end_open",
+    "has_called",
     "mark_in_doubt",
     "money_of_job",
     "open_reservations",
     "read_standing",
-    "release_all",
     "reserve",
     "resolve",
     "resolve_all",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -201,16 +201,26 @@ def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainErr
     return answers
 
 
-def release_all(*, attempts: Sequence[tuple[UUID, int]], actor: str, reason: str) -> list[Resolved]:
+def end_open(
+    *,
+    attempts: Sequence[tuple[UUID, int]],
+    actor: str,
+    reason: str,
+    booked: Collection[str] = (),
+    booked_reason: str = "",
+) -> list[Resolved]:
     """Release what `(job_id, attempt)` pairs still hold for calls that were never started.
 
-    Reservations in doubt stay as they are.
+    Reservations in doubt stay as they are, but for those of the executions `booked`: these fail
+    at the estimate, for `booked_reason`.
     """
     [rows] = sql.pipeline(open_reservations(attempts=attempts))
     ends = [
         End(reservation_id=row["reservation_id"], ended_as=State.RELEASED, reason=reason)
-        for row in rows
         if row["state"] == State.HELD
+        else End(reservation_id=row["reservation_id"], ended_as=State.FAILED, reason=booked_reason)
+        for row in rows
+        if row["state"] == State.HELD or row["external_request_id"] in booked
     ]
     if not ends:
         return []

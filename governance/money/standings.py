@@ -18,6 +18,14 @@ SELECT coalesce(bool_or(r.state IN ('held', 'in_doubt')), false) AS still_open,
   LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id
  WHERE r.external_request_id = %s
 """
+# A model may be free, so that tokens count as money does. Indexes: as above.
+READ_CALLED = """
+SELECT EXISTS (
+    SELECT 1 FROM governance_reservation r
+      JOIN governance_resolution e ON e.reservation_id = r.reservation_id
+     WHERE r.external_request_id = %s AND e.cost_basis <> 'none'
+       AND (e.cost > 0 OR e.input_tokens > 0 OR e.output_tokens > 0 OR e.usage_missing)) AS called
+"""
 # Index: the unique one on (external_request_id, call).
 READ_REFUSED = (
     f"SELECT {sql.select_list(RouteDecision, 'd')} FROM governance_routedecision d"
@@ -49,6 +57,15 @@ def read_standing(*, external_request_id: str) -> Standing:
         cost=money["cost"],
         refused_room=any(_refused_room(sql.build(RouteDecision, row, "d")) for row in refused),
     )
+
+
+def has_called(*, external_request_id: str) -> bool:
+    """Return whether a call of the attempt has ended at what it used: tokens, or money.
+
+    One that was settled without a report of usage has used its estimate.
+    """
+    [[row]] = sql.pipeline(sql.Statement(READ_CALLED, (external_request_id,)))
+    return bool(row["called"])
 
 
 def _refused_room(decision: RouteDecision) -> bool:

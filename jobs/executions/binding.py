@@ -14,7 +14,7 @@ from governance.core.errors import (
 )
 from governance.money.ledger import Resolved, Routed
 from governance.money.models import Reservation
-from jobs.models import Execution
+from jobs.models import Effects, Execution, ModelUse
 from jobs.transitions.preconditions import (
     check_token,
     held_by_another,
@@ -81,13 +81,14 @@ def need_identity(locked: LockedJob, binding: Binding) -> None:
 def need_held_reservation(locked: LockedJob, binding: Binding, reservation_id: UUID | None) -> None:
     """Refuse to begin without a reservation that is held for this attempt.
 
-    :param reservation_id: None only where the job type uses no model.
-    :raises InvalidArgument: it uses one.
+    :param reservation_id: None only where the job type calls no model, or where its executions
+        touch more than models: there the start comes before any route. Source: contract, section 9.
+    :raises InvalidArgument: a reservation is needed.
     :raises ModelReservationStateInvalid: the reservation is another's, or has ended.
     """
     if reservation_id is None:
-        if locked.type.uses_model:
-            raise InvalidArgument("This job type uses a model; a reservation is required.")
+        if locked.type.model_use != ModelUse.NONE and locked.type.effects == Effects.MODEL_ONLY:
+            raise InvalidArgument("This job type touches only models; a reservation is required.")
         return
     # Whoever would end it locks the job first, as this transaction has.
     held = Reservation.objects.filter(

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Entry
-from governance.core.errors import DomainError, ExecutionPaused, NotFound
+from governance.core.errors import DomainError, ExecutionPaused, ModelNotAllowed, NotFound
 from governance.money import ledger
 from governance.money.ledger import End, Routed, RouteRequest
 from governance.money.models import Reservation, Resolution
@@ -26,7 +26,7 @@ from jobs.executions.binding import (
     need_lineage,
     note_money,
 )
-from jobs.models import Execution
+from jobs.models import Execution, ModelUse
 from jobs.transitions.preconditions import check_token, need_active
 from jobs.transitions.work import LockedJob, State, Work
 
@@ -80,10 +80,12 @@ def route(
     :raises BindingMismatch: an id is not the one that the server computes.
     :raises LeaseExpired, StaleFencingToken, InvalidTransition, EffectsClosed: the attempt may
         not act.
+    :raises ModelNotAllowed: its job type calls no model.
     :raises ExecutionPaused: its execution has been started, and the job is paused since.
     """
     work, locked = lock_bound(entry, binding)
     need_acting(work, locked, binding)
+    need_model_use(locked)
     attempt = locked.last_attempt
     assert attempt is not None
     execution = lock_execution(locked, binding)
@@ -113,6 +115,15 @@ def route(
         note_money(work, locked, routed, actor=work.worker.actor)
         work.save()
     return replace(routed, begin_within_seconds=_begin_within(work, locked, execution))
+
+
+def need_model_use(locked: LockedJob) -> None:
+    """Refuse a call of work that calls no model. Source: money, rule 1.
+
+    :raises ModelNotAllowed: its job type says so.
+    """
+    if locked.type.model_use == ModelUse.NONE:
+        raise ModelNotAllowed(f"Jobs of the type {locked.type.name} call no model.")
 
 
 @transaction.atomic
