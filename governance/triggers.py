@@ -199,6 +199,8 @@ TRIGGERS = (
         "governance_routedecision",
         "governance_reservationhold",
         "governance_resolution",
+        "governance_unreserveduse",
+        "governance_unreservedposting",
     ),
     row_trigger("governance_fact", FACT_RULES, "UPDATE", "DELETE"),
     Trigger(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -27,6 +27,7 @@ from governance.money.pricing import (
 )
 from governance.money.published import COUNTERS
 from governance.money.routes import PRICE_COLUMNS, price_list
+from governance.money.unreserved import cost_of
 
 BARS_MAX = 500
 ROWS_PER_FETCH = 1000
@@ -47,7 +48,9 @@ READ_BARS = (
 WINDOW_COUNTERS = (
     "SELECT w.id, w.held, w.spent,"
     " coalesce(sum(r.amount) FILTER (WHERE e.reservation_id IS NULL), 0) AS held_in_rows,"
-    " coalesce(sum(e.cost), 0) AS spent_in_rows FROM governance_budgetwindow w"
+    " coalesce(sum(e.cost), 0) + coalesce((SELECT sum(u.cost) FROM governance_unreservedposting p"
+    "  JOIN governance_unreserveduse u ON u.use_id = p.use_id WHERE p.window_id = w.id), 0)"
+    " AS spent_in_rows FROM governance_budgetwindow w"
     " LEFT JOIN governance_reservationhold h ON h.window_id = w.id"
     " LEFT JOIN governance_reservation r ON r.reservation_id = h.reservation_id"
     " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
@@ -73,6 +76,12 @@ AMOUNTS = (
     " JOIN governance_price p ON p.id = d.price_id"
     " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
     " ORDER BY r.reservation_id"
+)
+UNRESERVED = (
+    "SELECT u.use_id, u.cost, u.recorded_at,"
+    f" {', '.join(f'u.{name}' for name in (*COUNTERS, *NAMED))}, {PRICE_COLUMNS}"
+    " FROM governance_unreserveduse u JOIN governance_price p ON p.id = u.price_id"
+    " ORDER BY u.use_id"
 )
 
 
@@ -177,18 +186,35 @@ def verify() -> Iterator[Difference]:
             subject = f"decision {row['decision_id']}"
             yield Difference("decision.reservation", subject, expected, found)
         for row in _rows(AMOUNTS):
-            yield from _judged(row)
+            yield from _judged("reservation", row["reservation_id"], _wrong_amounts, row)
+        for row in _rows(UNRESERVED):
+            yield from _judged("unreserved use", row["use_id"], _wrong_unreserved, row)
 
 
-def _judged(row: sql.Row) -> list[Difference]:
-    """Return what is wrong with a reservation's amounts, or that they cannot even be judged."""
+def _judged(
+    kind: str, key: Any, judge: Callable[[sql.Row], Iterator[Difference]], row: sql.Row
+) -> list[Difference]:
+    """Return what is wrong with a row's amounts, or that they cannot even be judged."""
     try:
-        return list(_wrong_amounts(row))
+        return list(judge(row))
     except Exception as error:
         if not of_a_row(error):
             raise
-        subject = f"reservation {row['reservation_id']}"
-        return [Difference("reservation.readable", subject, "amounts", type(error).__name__)]
+        check = f"{kind.replace(' ', '_')}.readable"
+        return [Difference(check, f"{kind} {key}", "amounts", type(error).__name__)]
+
+
+def _wrong_unreserved(row: sql.Row) -> Iterator[Difference]:
+    """Compute what was booked of a use by the price that it was booked by."""
+    price, subject = price_list(row), f"unreserved use {row['use_id']}"
+    usage = Usage(**{name: row[name] for name in (*COUNTERS, *NAMED)})
+    try:
+        cost, _ = cost_of(price, usage, at=row["recorded_at"])
+    except PriceUnusable as fault:
+        yield Difference("price.document", f"price {price.price_id}", "usable", str(fault))
+        return
+    if row["cost"] != cost:
+        yield Difference("unreserved_use.cost", subject, text_of(cost), text_of(row["cost"]))
 
 
 def _wrong_counters(row: sql.Row) -> Iterator[Difference]:

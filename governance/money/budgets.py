@@ -59,6 +59,16 @@ POST = (
 )
 
 
+def scopes_of(*, agent: str, job_type: str, task_id: str) -> dict[str, str]:
+    """Return the key of a call in each scope that a budget may have."""
+    return {
+        Budget.Scope.GLOBAL.value: "",
+        Budget.Scope.AGENT.value: agent,
+        Budget.Scope.JOB_TYPE.value: job_type,
+        Budget.Scope.JOB.value: task_id,
+    }
+
+
 def windows(scopes: dict[str, str], at: datetime) -> dict[str, Any]:
     kinds = list(Budget.Window.values)
     bounds = [window_of(kind, at) for kind in kinds]
@@ -84,6 +94,20 @@ def warn(room: list[sql.Row], amount: Decimal, *, at: datetime) -> None:
         return
     BudgetWindow.objects.filter(pk__in=[row["id"] for row in passed]).update(warned_at=at)
     note({row["budget_id"]: row["used"] + amount for row in passed}, action="budget.warned", at=at)
+
+
+def note_overruns(posted: list[sql.Row], *, at: datetime) -> None:
+    """Note on the budget's chain that what was posted has led past its cap.
+
+    :param posted: rows of `POST`.
+    """
+    broken = {
+        row["budget_id"]: row["used"]
+        for row in posted
+        if row["cap"] is not None and row["used"] > row["cap"] >= row["used"] - row["moved"]
+    }
+    if broken:
+        note(broken, action="budget.overrun", at=at)
 
 
 def note(used: dict[int, Decimal], *, action: str, at: datetime) -> None:

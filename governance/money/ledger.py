@@ -16,23 +16,30 @@ from governance.money.reservations import (
     resolve_all,
 )
 from governance.money.routes import Routed, RouteRequest, dry_run, reserve
-from governance.money.standings import Standing, has_called, read_standing
+from governance.money.standings import Bill, Standing, has_called, read_bill, read_standing
+from governance.money.unreserved import Reported, Unreserved, book, excess_of
 
 __all__ = [
+    "Bill",
     "BudgetBar",
     "Difference",
     "End",
+    "Reported",
     "Resolved",
     "RouteRequest",
     "Routed",
     "Standing",
+    "Unreserved",
+    "book",
     "budget_bars",
     "dry_run",
     "end_open",
+    "excess_of",
     "has_called",
     "mark_in_doubt",
     "money_of_job",
     "open_reservations",
+    "read_bill",
     "read_standing",
     "reserve",
     "resolve",

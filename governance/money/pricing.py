@@ -47,6 +47,7 @@ __all__ = [
     "RateSet",
     "Terms",
     "Usage",
+    "countable",
     "document_of_first_rates",
     "document_of_rates",
     "is_amount",
@@ -199,6 +200,30 @@ def read_usage(sent: Any) -> Usage | OddUsage | None:
         except InvalidArgument as fault:
             faults = list(fault.errors)
     return OddUsage(dict(sent), tuple(faults))
+
+
+def countable(sent: Any) -> Usage | None:
+    """Return what can be counted of usage that is odd; None where nothing can.
+
+    A count that none can be is left out, and a whole is no less than its parts.
+    """
+    if not isinstance(sent, Mapping):
+        return None
+    counts = dict.fromkeys(COUNTERS, 0) | {
+        name: sent[name]
+        for name in COUNTERS
+        if type(sent.get(name)) is int and 0 <= sent[name] <= TOKENS_MAX
+    }
+    for part, whole in reversed(WHOLES):
+        counts[whole] = max(counts[whole], counts[part])
+    cached = counts["cached_input_tokens"] + counts["cache_write_tokens"]
+    counts["input_tokens"] = min(TOKENS_MAX, max(counts["input_tokens"], cached))
+    if not any(counts.values()):
+        return None
+    try:
+        return Usage(**counts)
+    except InvalidArgument:
+        return None
 
 
 @dataclass(frozen=True)

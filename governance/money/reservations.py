@@ -27,7 +27,7 @@ from governance.core.errors import (
     ModelReservationStateInvalid,
     NotFound,
 )
-from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note
+from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note_overruns
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
 from governance.money.routes import PRICE_COLUMNS, price_list
@@ -354,10 +354,4 @@ def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime
         sql.Statement(LOCK_HELD_WINDOWS, (ids,)),
         sql.Statement(POST, (ids, [freed[i] for i in ids], [cost[i] for i in ids])),
     )
-    broken = {
-        row["budget_id"]: row["used"]
-        for row in posted
-        if row["cap"] is not None and row["used"] > row["cap"] >= row["used"] - row["moved"]
-    }
-    if broken:
-        note(broken, action="budget.overrun", at=at)
+    note_overruns(posted, at=at)

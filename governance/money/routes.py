@@ -30,8 +30,16 @@ from governance.core.errors import (
     NoModelInForce,
     RouteContentMismatch,
 )
-from governance.money.budgets import HOLD, LOCK_WINDOWS, OPEN_WINDOWS, READ_ROOM, warn, windows
-from governance.money.models import CURRENCY, Budget, Reservation, ReservationHold, RouteDecision
+from governance.money.budgets import (
+    HOLD,
+    LOCK_WINDOWS,
+    OPEN_WINDOWS,
+    READ_ROOM,
+    scopes_of,
+    warn,
+    windows,
+)
+from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
 from governance.money.pricing import (
     TOKENS_MAX,
     PriceList,
@@ -178,12 +186,7 @@ class RouteRequest:
     @property
     def scopes(self) -> dict[str, str]:
         """Return the key of this call in each scope that a budget may have."""
-        return {
-            Budget.Scope.GLOBAL.value: "",
-            Budget.Scope.AGENT.value: self.agent,
-            Budget.Scope.JOB_TYPE.value: self.job_type,
-            Budget.Scope.JOB.value: self.task_id,
-        }
+        return scopes_of(agent=self.agent, job_type=self.job_type, task_id=self.task_id)
 
 
 @dataclass(frozen=True)

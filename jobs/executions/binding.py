@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from agents.entry import Entry
@@ -12,8 +13,10 @@ from governance.core.errors import (
     InvalidArgument,
     ModelReservationStateInvalid,
 )
-from governance.money.ledger import Resolved, Routed
+from governance.money import ledger
+from governance.money.ledger import Reported, Resolved, Routed, Unreserved
 from governance.money.models import Reservation
+from governance.money.pricing import read_usage
 from jobs.models import Effects, Execution, ModelUse
 from jobs.transitions.preconditions import (
     check_token,
@@ -128,8 +131,51 @@ def mark_governed(work: Work, locked: LockedJob) -> None:
         work.touch_attempt(attempt)
 
 
+def book_unreserved(
+    work: Work,
+    locked: LockedJob,
+    *,
+    external_request_id: str,
+    attempt: int,
+    usage: Any,
+    actor: str,
+    reason: str = "",
+    reservation_id: UUID | None = None,
+) -> Unreserved | None:
+    """Book what is reported of an attempt beyond what its calls were booked at, and say so.
+
+    :param usage: as it was sent.
+    :param reservation_id: the ended reservation that it is about, where it is about one call.
+    """
+    read = read_usage(usage)
+    if read is None:
+        return None
+    done = ledger.book(
+        reported=Reported(
+            external_request_id=external_request_id,
+            task_id=locked.job.task_id,
+            job_id=locked.job.job_id,
+            attempt=attempt,
+            agent=locked.owner,
+            job_type=locked.type.name,
+            risk_tier=locked.job.risk_tier,
+            usage=read,
+            reservation_id=reservation_id,
+        ),
+        actor=actor,
+    )
+    if done is not None:
+        note_money(work, locked, done, actor=actor, reason=reason)
+    return done
+
+
 def note_money(
-    work: Work, locked: LockedJob, done: Routed | Resolved, *, actor: str, reason: str = ""
+    work: Work,
+    locked: LockedJob,
+    done: Routed | Resolved | Unreserved,
+    *,
+    actor: str,
+    reason: str = "",
 ) -> None:
     """Chain what the ledger did to the job whose money it is."""
     event = done.event()

@@ -11,13 +11,20 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Entry
-from governance.core.errors import DomainError, ExecutionPaused, ModelNotAllowed, NotFound
+from governance.core.errors import (
+    DomainError,
+    ExecutionPaused,
+    ModelNotAllowed,
+    ModelReservationStateInvalid,
+    NotFound,
+)
 from governance.money import ledger
 from governance.money.ledger import End, Routed, RouteRequest
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import read_usage
 from jobs.executions.binding import (
     Binding,
+    book_unreserved,
     lock_bound,
     lock_execution,
     mark_governed,
@@ -171,13 +178,15 @@ def resolve_reservation(
     provider_response_id: str = "",
     error_code: str = "",
     cost_basis: str = "",
-) -> ResolveOutcome:
+) -> ResolveOutcome | DomainError:
     """End a reservation of the attempt: `settled`, `released` or `failed`; contract section 9.
 
     A repetition is answered, or refused, by the recorded end, whatever the job has come to since.
     From an attempt that has ended, or whose session may act no more: kept as evidence; a call that
     was made, or that says what it used, is booked, anything else ends nothing.  Source: contract,
     section 1, "Who holds an attempt".
+    Usage that comes once it has ended otherwise is booked as unreserved, as far as it is beyond
+    what was booked; the refusal is then a value, to be answered once that is committed.
 
     :param usage: any JSON; one that is odd is kept and flagged, and the estimate booked.
     :raises InvalidArgument: usage or cost basis contradict the end.
@@ -209,12 +218,32 @@ def resolve_reservation(
         need_active(locked)
     if late and still_open and not _spends(wanted):
         return _keep_word(work, locked, wanted, reservation)
-    resolved = ledger.resolve(end=wanted, actor=work.worker.actor)
+    try:
+        resolved = ledger.resolve(end=wanted, actor=work.worker.actor)
+    except ModelReservationStateInvalid as refusal:
+        if still_open or not _booked_beside(work, locked, binding, wanted, usage):
+            raise
+        work.save()
+        return refusal
     if resolved.outcome == "recorded":
         note_money(work, locked, resolved, actor=work.worker.actor)
         work.save()
     state, recorded = resolved.resolution.ended_as, resolved.outcome == "recorded"
     return ResolveOutcome(resolved.outcome, state, resolved.resolution, late and recorded)
+
+
+def _booked_beside(work: Work, locked: LockedJob, binding: Binding, end: End, usage: Any) -> bool:
+    """Book what is reported of a call that has ended otherwise; return whether that was any."""
+    done = book_unreserved(
+        work,
+        locked,
+        external_request_id=binding.external_request_id,
+        attempt=binding.attempt,
+        usage=usage,
+        actor=work.worker.actor,
+        reservation_id=end.reservation_id,
+    )
+    return done is not None
 
 
 def _runs(locked: LockedJob, binding: Binding) -> bool:
