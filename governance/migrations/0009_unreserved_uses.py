@@ -24,6 +24,11 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
+        migrations.AddField(
+            model_name="routedecision",
+            name="request_bytes",
+            field=models.BigIntegerField(null=True),
+        ),
         migrations.CreateModel(
             name="UnreservedUse",
             fields=[

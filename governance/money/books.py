@@ -22,6 +22,7 @@ from governance.money.pricing import (
     PriceUnusable,
     Terms,
     Usage,
+    estimate_of,
     text_of,
     window_of,
 )
@@ -69,7 +70,8 @@ PAIRS = (
 )
 AMOUNTS = (
     "SELECT r.reservation_id, r.amount, r.reserved_at, d.requirements::text,"
-    " d.estimated_input_tokens, d.max_output_tokens, e.cost, e.cost_basis, e.cost_split::text,"
+    " d.request_bytes, d.estimated_input_tokens, d.max_output_tokens,"
+    " e.cost, e.cost_basis, e.cost_split::text,"
     f" {', '.join(f'e.{name}' for name in (*COUNTERS, *NAMED))},"
     f" {PRICE_COLUMNS} FROM governance_reservation r"
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
@@ -245,7 +247,9 @@ def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
 
 
 def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> Iterator[Difference]:
-    cost = {"none": Decimal(0), "estimate": row["amount"]}.get(row["cost_basis"], Decimal(0))
+    cost = Decimal(0)
+    if row["cost_basis"] == "estimate":
+        cost = row["amount"] if row["input_tokens"] is not None else _unknown(row, price, terms)
     if row["cost_basis"] != "none" and row["input_tokens"] is not None:
         counted: dict[str, Any] = {name: row[name] or 0 for name in COUNTERS}
         counted |= {name: row[name] for name in NAMED}
@@ -259,6 +263,18 @@ def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> I
         if parts != row["cost"]:
             found_parts = text_of(parts)
             yield Difference("resolution.cost_split", subject, text_of(row["cost"]), found_parts)
+
+
+def _unknown(row: sql.Row, price: PriceList, terms: Terms) -> Decimal:
+    return estimate_of(
+        price,
+        held=row["amount"],
+        request_bytes=row["request_bytes"],
+        input_tokens=row["estimated_input_tokens"],
+        output_tokens=row["max_output_tokens"],
+        at=row["reserved_at"],
+        terms=terms,
+    )
 
 
 def _rows(statement: str) -> Iterator[sql.Row]:

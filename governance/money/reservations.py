@@ -29,7 +29,15 @@ from governance.core.errors import (
 )
 from governance.money.budgets import LOCK_HELD_WINDOWS, POST, note_overruns
 from governance.money.models import Reservation, Resolution
-from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
+from governance.money.pricing import (
+    NAMED,
+    OddUsage,
+    PriceUnusable,
+    Terms,
+    Usage,
+    estimate_of,
+    text_of,
+)
 from governance.money.routes import PRICE_COLUMNS, price_list
 
 State = Reservation.State
@@ -41,6 +49,7 @@ LOCK_RESERVATIONS = (
 )
 READ_RESERVATIONS = (
     f"SELECT {sql.select_list(Reservation, 'r')}, {PRICE_COLUMNS}, d.requirements::text,"
+    " d.request_bytes, d.estimated_input_tokens, d.max_output_tokens,"
     " ARRAY(SELECT h.window_id FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id) AS windows"
     " FROM governance_reservation r"
@@ -305,22 +314,31 @@ class _Settled:
 
 
 def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
-    """Return the cost of an end: by its usage, else what was held, and nothing of nothing.
+    """Return the cost of an end: by its usage, else the estimate, and nothing of nothing.
 
-    Usage that names what has no rate, or that nothing can be computed from, is an unknown call: it
-    costs what was held, and no less than what could be computed.
+    Usage that nothing can be computed from is an unknown call (`estimate_of`); one that names what
+    has no rate costs what was held, and no less than what could be computed.
     """
     held, usage = reservation.amount, end.usage
     if end.basis == Resolution.Basis.NONE:
         return _Settled(Decimal(0), end.basis)
+    terms, price = Terms.read(json.loads(row["requirements"])), price_list(row)
+    unknown = estimate_of(
+        price,
+        held=held,
+        request_bytes=row["request_bytes"],
+        input_tokens=row["estimated_input_tokens"],
+        output_tokens=row["max_output_tokens"],
+        at=reservation.reserved_at,
+        terms=terms,
+    )
     if not isinstance(usage, Usage):
         sent = usage.sent if isinstance(usage, OddUsage) else None
-        return _Settled(held, Resolution.Basis.ESTIMATE, sent=sent)
-    terms = Terms.read(json.loads(row["requirements"]))
+        return _Settled(unknown, Resolution.Basis.ESTIMATE, sent=sent)
     try:
-        found = price_list(row).cost(usage, at=reservation.reserved_at, terms=terms)
+        found = price.cost(usage, at=reservation.reserved_at, terms=terms)
     except PriceUnusable:
-        return _Settled(held, Resolution.Basis.ESTIMATE, sent=usage.stated)
+        return _Settled(unknown, Resolution.Basis.ESTIMATE, sent=usage.stated)
     if found.unpriced:
         cost = max(held, found.total)
         return _Settled(cost, Resolution.Basis.ESTIMATE, columns_of(usage), sent=usage.stated)

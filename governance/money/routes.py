@@ -41,11 +41,13 @@ from governance.money.budgets import (
 )
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
 from governance.money.pricing import (
+    OUTPUT_TOKENS_HELD,
     TOKENS_MAX,
     PriceList,
     PriceUnusable,
     Terms,
     document_of_first_rates,
+    input_of,
     is_term,
     text_of,
 )
@@ -116,6 +118,9 @@ READ_CANDIDATES = (
 class RouteRequest:
     """One model call that an attempt asks for.
 
+    :param estimated_input_tokens: 0: what the request takes is not stated.
+    :param max_output_tokens: 0: the request states no limit.
+    :param request_bytes: bytes of its text, where they are known.
     :param requirements: capabilities that the model must have, and terms of the price (`Terms`).
     :raises InvalidArgument: a token count or a requirement is not valid.
     """
@@ -130,15 +135,17 @@ class RouteRequest:
     job_type: str
     risk_tier: str
     runtime: str
-    estimated_input_tokens: int
-    max_output_tokens: int
+    estimated_input_tokens: int = 0
+    max_output_tokens: int = 0
+    request_bytes: int | None = None
     requirements: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         faults = [
             FieldFault(f"/{name}", f"an integer from 0 to {TOKENS_MAX}")
-            for name in ("estimated_input_tokens", "max_output_tokens")
-            if type(getattr(self, name)) is not int or not 0 <= getattr(self, name) <= TOKENS_MAX
+            for name in ("estimated_input_tokens", "max_output_tokens", "request_bytes")
+            if (count := getattr(self, name)) is not None or name != "request_bytes"
+            if type(count) is not int or not 0 <= count <= TOKENS_MAX
         ]
         if len(self.requirements) > REQUIREMENTS_MAX or not all(
             isinstance(each, str) and 0 < len(each) <= 60 for each in self.requirements
@@ -181,6 +188,9 @@ class RouteRequest:
         }
         # A restore raises the tokens of running attempts; the call is still the same.
         del content["fencing_token"]
+        # A request of before there were bytes is the same as one without.
+        if self.request_bytes is None:
+            del content["request_bytes"]
         return digests.sha256_hex(digests.canonical(content))
 
     @property
@@ -249,6 +259,9 @@ class Candidate:
     price: PriceList | None
     outcome: str = "not_needed"
     amount: Decimal | None = None
+    #: What the call is held at.
+    input_tokens: int = 0
+    output_tokens: int = 0
     over: list[dict[str, Any]] = field(default_factory=list)
 
     def line(self) -> dict[str, Any]:
@@ -383,34 +396,69 @@ def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: dat
     found = Candidate(
         row["policy_id"], row["position"], row["model_id"], row["provider"], row["name"], price
     )
-    tokens = request.estimated_input_tokens + request.max_output_tokens
+    _hold_tokens(found, row, request, at)
     if not row["enabled"]:
         found.outcome = "disabled"
     elif row["model_id"] in failed:
         found.outcome = "failed_before"
     elif not request.capabilities <= set(json.loads(row["capabilities"])):
         found.outcome = "incapable"
-    elif tokens > (row["context_tokens_max"] or tokens) or request.max_output_tokens > (
-        row["output_tokens_max"] or request.max_output_tokens
-    ):
+    elif not found.input_tokens:
+        found.outcome = "limit_unknown"
+    elif _too_large(row, request):
         found.outcome = "too_large"
-    elif (amount := _amount(price, request, at)) is None:
+    elif (amount := _amount(found, request, at)) is None:
         found.outcome = "unpriced"
     else:
         found.amount = amount
     return found
 
 
-def _amount(price: PriceList | None, request: RouteRequest, at: datetime) -> Decimal | None:
+def _hold_tokens(found: Candidate, row: sql.Row, request: RouteRequest, at: datetime) -> None:
+    """Set the tokens that a call of the model is held at. Source: money, rule 3.
+
+    Input: what is stated, and no less than the bytes of its text; the whole context where neither
+    is known. Output: the request's limit, else `OUTPUT_TOKENS_HELD`, or what the model can.
+    """
+    context, most = row["context_tokens_max"], row["output_tokens_max"]
+    stated = request.estimated_input_tokens
+    by_bytes = input_of(request.request_bytes or 0)
+    found.input_tokens = max(stated, min(by_bytes, context or by_bytes)) or context or 0
+    found.output_tokens = request.max_output_tokens
+    if found.output_tokens or not _has_output(found.price, at):
+        return
+    found.output_tokens = min(OUTPUT_TOKENS_HELD, most or OUTPUT_TOKENS_HELD)
+    if context and found.input_tokens < context:
+        found.output_tokens = min(found.output_tokens, context - found.input_tokens)
+
+
+def _has_output(price: PriceList | None, at: datetime) -> bool:
+    try:
+        return price is None or price.has_output(at)
+    except PriceUnusable:
+        return True
+
+
+def _too_large(row: sql.Row, request: RouteRequest) -> bool:
+    """Return whether the request states more than the model takes."""
+    tokens = request.estimated_input_tokens + request.max_output_tokens
+    context, most = row["context_tokens_max"], row["output_tokens_max"]
+    return (context is not None and tokens > context) or (
+        most is not None and request.max_output_tokens > most
+    )
+
+
+def _amount(found: Candidate, request: RouteRequest, at: datetime) -> Decimal | None:
     """Return what is to be held for the call; None where it is not known what it may cost."""
+    price = found.price
     if price is None:
         return None
     try:
         if price.unpriced(request.terms, at):
             return None
         return price.upper_bound(
-            input_tokens=request.estimated_input_tokens,
-            output_tokens=request.max_output_tokens,
+            input_tokens=found.input_tokens,
+            output_tokens=found.output_tokens,
             at=at,
             terms=request.terms,
         )
@@ -451,6 +499,13 @@ def _refusal(reason: str, considered: list[dict[str, Any]], at: datetime) -> Dom
         line["outcome"] == "disabled" for line in considered
     ):
         return NoModelInForce()
+    if reason == ModelNotAllowed.reason and any(
+        line["outcome"] == "limit_unknown" for line in considered
+    ):
+        return ModelNotAllowed(
+            "The context limit of an allowed model is not known: state request_bytes or"
+            " estimated_input_tokens."
+        )
     over = [each for line in considered for each in line["over"]]
     if not over:
         return REFUSALS[reason]()
@@ -508,8 +563,9 @@ def _decision(
         job_type=request.job_type,
         risk_tier=request.risk_tier,
         runtime=request.runtime,
-        estimated_input_tokens=request.estimated_input_tokens,
-        max_output_tokens=request.max_output_tokens,
+        estimated_input_tokens=chosen.input_tokens if chosen else request.estimated_input_tokens,
+        max_output_tokens=chosen.output_tokens if chosen else request.max_output_tokens,
+        request_bytes=request.request_bytes,
         requirements=sorted(set(request.requirements)),
         content_sha256=request.content_sha256,
         decision="issued" if chosen else "refused",

@@ -39,6 +39,7 @@ from governance.money.pricing import (
     Terms,
     Usage,
     countable,
+    input_of,
     text_of,
 )
 from governance.money.published import COUNTERS
@@ -48,6 +49,7 @@ from governance.money.routes import PRICE_COLUMNS, READ_CANDIDATES, price_list
 # does who changes these rows. Index: reservation_execution_idx.
 READ_CALLS = (
     "SELECT r.reservation_id, r.state, d.model_id, d.estimated_input_tokens, d.max_output_tokens,"
+    " d.request_bytes,"
     f" d.requirements::text, e.cost_basis, {', '.join(f'e.{name}' for name in COUNTERS)},"
     f" {PRICE_COLUMNS} FROM governance_reservation r"
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
@@ -179,8 +181,11 @@ def _booked_at(row: sql.Row) -> dict[str, int]:
         return {}
     if row["input_tokens"] is not None:
         return {name: row[name] or 0 for name in COUNTERS}
+    input_tokens = row["estimated_input_tokens"]
+    if row["request_bytes"] is not None:
+        input_tokens = min(input_tokens, input_of(row["request_bytes"]))
     return {
-        **dict.fromkeys(OF_INPUT, row["estimated_input_tokens"]),
+        **dict.fromkeys(OF_INPUT, input_tokens),
         **dict.fromkeys(OF_OUTPUT, row["max_output_tokens"]),
         "searches": Terms.read(json.loads(row["requirements"])).searches,
     }

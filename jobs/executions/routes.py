@@ -72,8 +72,9 @@ def route(
     entry: Entry,
     binding: Binding,
     route_request_id: str,
-    estimated_input_tokens: int,
-    max_output_tokens: int,
+    estimated_input_tokens: int = 0,
+    max_output_tokens: int = 0,
+    request_bytes: int | None = None,
     requirements: Sequence[str] = (),
 ) -> Routed:
     """Decide which model the attempt may use and reserve its budget, in one transaction.
@@ -113,6 +114,7 @@ def route(
             runtime=attempt.runtime,
             estimated_input_tokens=estimated_input_tokens,
             max_output_tokens=max_output_tokens,
+            request_bytes=request_bytes,
             requirements=tuple(requirements),
         ),
         started=started,

@@ -49,6 +49,9 @@ class RouteOut(TypedDict):
     price_version: str | None
     position: int | None
     policy_id: int | None
+    max_output_tokens: Annotated[
+        int, explained("what is held for output: the limit to write into the request")
+    ]
     reservation: ReservationOut | None
     begin_within_seconds: Annotated[
         int | None,
@@ -158,6 +161,7 @@ def routed(route: Routed) -> AnyObject:
         "price_version": decision.price_version or None,
         "position": decision.position,
         "policy_id": decision.policy_id,
+        "max_output_tokens": decision.max_output_tokens,
     }
 
 
