@@ -134,8 +134,8 @@ def book(*, reported: Reported, actor: str) -> Unreserved | None:
     )
     if any(row["content_sha256"] == reported.content_sha256 for row in before):
         return None
-    odd = isinstance(reported.usage, OddUsage)
-    counted = countable(reported.usage.sent) if odd else reported.usage
+    usage = reported.usage
+    counted = countable(usage.sent) if isinstance(usage, OddUsage) else usage
     excess = None
     if counted is not None:
         excess = beyond(counted, booked(calls, before, reservation_id=reported.reservation_id))
@@ -162,6 +162,7 @@ def booked(
 ) -> dict[str, int]:
     """Return by counter what was booked for calls, or for the one call that is named.
 
+    What was booked of all calls together may have been of that one.
     One that ended without a count is booked at the most that it may have used, of every kind.
     """
     total: defaultdict[str, int] = defaultdict(int)
@@ -170,7 +171,7 @@ def booked(
             for name, count in _booked_at(row).items():
                 total[name] += count
     for row in unreserved:
-        if reservation_id in (None, row["reservation_id"]):
+        if reservation_id is None or row["reservation_id"] in (None, reservation_id):
             for name in COUNTERS:
                 total[name] += row[name]
     return total
@@ -184,11 +185,9 @@ def _booked_at(row: sql.Row) -> dict[str, int]:
     input_tokens = row["estimated_input_tokens"]
     if row["request_bytes"] is not None:
         input_tokens = min(input_tokens, input_of(row["request_bytes"]))
-    return {
-        **dict.fromkeys(OF_INPUT, input_tokens),
-        **dict.fromkeys(OF_OUTPUT, row["max_output_tokens"]),
-        "searches": Terms.read(json.loads(row["requirements"])).searches,
-    }
+    most: dict[str, int] = {name: input_tokens for name in OF_INPUT}
+    most |= {name: row["max_output_tokens"] for name in OF_OUTPUT}
+    return most | {"searches": Terms.read(json.loads(row["requirements"])).searches}
 
 
 def beyond(usage: Usage, booked: Mapping[str, int]) -> Usage | None:
@@ -212,8 +211,8 @@ def beyond(usage: Usage, booked: Mapping[str, int]) -> Usage | None:
     left["reasoning_tokens"] = min(left["reasoning_tokens"], left["output_tokens"])
     if not any(left.values()):
         return None
-    named = {name: getattr(usage, name) for name in NAMED}
-    return Usage(**left, **named, output_stated=usage.output_stated)
+    named: dict[str, Any] = {name: getattr(usage, name) for name in NAMED}
+    return Usage(**{**left, **named}, output_stated=usage.output_stated)
 
 
 def cost_of(price: PriceList, usage: Usage, *, at: datetime) -> tuple[Decimal, bool]:
