@@ -7,6 +7,7 @@ from governance.console import models as console
 from governance.core import models as core
 from governance.evidence import models as evidence
 from governance.money import models as money
+from governance.money import uses
 from governance.relay import models as relay
 
-__all__ = ["console", "core", "evidence", "money", "relay"]
+__all__ = ["console", "core", "evidence", "money", "relay", "uses"]

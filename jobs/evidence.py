@@ -17,7 +17,8 @@ from governance.core.errors import NotFound
 from governance.evidence import bundle
 from governance.evidence.chain import snapshot
 from governance.evidence.checkpoints import seal_through
-from governance.money.models import Reservation, Resolution, RouteDecision, UnreservedUse
+from governance.money.models import Reservation, Resolution, RouteDecision
+from governance.money.uses import UnreservedUse
 from jobs.models import (
     Approval,
     Attempt,

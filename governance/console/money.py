@@ -47,10 +47,10 @@ from governance.money.models import (
     Reservation,
     RouteDecision,
     RoutePolicy,
-    UnreservedUse,
 )
 from governance.money.pricing import TOKENS_MAX
 from governance.money.published import COUNTERS
+from governance.money.uses import UnreservedUse
 
 #: Budget bars that the overview shows, the fullest first.
 BARS_SHOWN = 12

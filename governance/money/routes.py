@@ -39,15 +39,14 @@ from governance.money.budgets import (
     warn,
     windows,
 )
+from governance.money.floors import held_tokens, too_large
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
 from governance.money.pricing import (
-    OUTPUT_TOKENS_HELD,
     TOKENS_MAX,
     PriceList,
     PriceUnusable,
     Terms,
     document_of_first_rates,
-    input_of,
     is_term,
     text_of,
 )
@@ -396,7 +395,14 @@ def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: dat
     found = Candidate(
         row["policy_id"], row["position"], row["model_id"], row["provider"], row["name"], price
     )
-    _hold_tokens(found, row, request, at)
+    found.input_tokens, found.output_tokens = held_tokens(
+        row,
+        stated=request.estimated_input_tokens,
+        limit=request.max_output_tokens,
+        request_bytes=request.request_bytes,
+        price=price,
+        at=at,
+    )
     if not row["enabled"]:
         found.outcome = "disabled"
     elif row["model_id"] in failed:
@@ -405,47 +411,13 @@ def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: dat
         found.outcome = "incapable"
     elif not found.input_tokens:
         found.outcome = "limit_unknown"
-    elif _too_large(row, request):
+    elif too_large(row, stated=request.estimated_input_tokens, limit=request.max_output_tokens):
         found.outcome = "too_large"
     elif (amount := _amount(found, request, at)) is None:
         found.outcome = "unpriced"
     else:
         found.amount = amount
     return found
-
-
-def _hold_tokens(found: Candidate, row: sql.Row, request: RouteRequest, at: datetime) -> None:
-    """Set the tokens that a call of the model is held at. Source: money, rule 3.
-
-    Input: what is stated, and no less than the bytes of its text; the whole context where neither
-    is known. Output: the request's limit, else `OUTPUT_TOKENS_HELD`, or what the model can.
-    """
-    context, most = row["context_tokens_max"], row["output_tokens_max"]
-    stated = request.estimated_input_tokens
-    by_bytes = input_of(request.request_bytes or 0)
-    found.input_tokens = max(stated, min(by_bytes, context or by_bytes)) or context or 0
-    found.output_tokens = request.max_output_tokens
-    if found.output_tokens or not _has_output(found.price, at):
-        return
-    found.output_tokens = min(OUTPUT_TOKENS_HELD, most or OUTPUT_TOKENS_HELD)
-    if context and found.input_tokens < context:
-        found.output_tokens = min(found.output_tokens, context - found.input_tokens)
-
-
-def _has_output(price: PriceList | None, at: datetime) -> bool:
-    try:
-        return price is None or price.has_output(at)
-    except PriceUnusable:
-        return True
-
-
-def _too_large(row: sql.Row, request: RouteRequest) -> bool:
-    """Return whether the request states more than the model takes."""
-    tokens = request.estimated_input_tokens + request.max_output_tokens
-    context, most = row["context_tokens_max"], row["output_tokens_max"]
-    return (context is not None and tokens > context) or (
-        most is not None and request.max_output_tokens > most
-    )
 
 
 def _amount(found: Candidate, request: RouteRequest, at: datetime) -> Decimal | None:

@@ -7,8 +7,9 @@ from decimal import Decimal
 
 from governance.core import sql
 from governance.core.errors import DEFER
-from governance.money.models import Reservation, Resolution, RouteDecision, UnreservedUse
+from governance.money.models import Reservation, Resolution, RouteDecision
 from governance.money.routes import Routed
+from governance.money.uses import UnreservedUse
 
 # Indexes: reservation_execution_idx, and the primary key of resolutions. The caller has locked the
 # job, as everybody does who changes these rows.

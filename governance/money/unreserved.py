@@ -30,7 +30,7 @@ from governance.money.budgets import (
     scopes_of,
     windows,
 )
-from governance.money.models import Resolution, UnreservedPosting, UnreservedUse
+from governance.money.models import Resolution
 from governance.money.pricing import (
     NAMED,
     OddUsage,
@@ -44,6 +44,7 @@ from governance.money.pricing import (
 )
 from governance.money.published import COUNTERS
 from governance.money.routes import PRICE_COLUMNS, READ_CANDIDATES, price_list
+from governance.money.uses import UnreservedPosting, UnreservedUse
 
 # The calls of an attempt with what each was booked at. The caller has locked the job, as everybody
 # does who changes these rows. Index: reservation_execution_idx.

@@ -21,8 +21,9 @@ from agents.principals import identify
 from agents.transitions import credentials, principals
 from governance.core.errors import DomainError
 from governance.money import catalogue, ledger
-from governance.money.models import BudgetWindow, Reservation, Resolution, UnreservedUse
+from governance.money.models import BudgetWindow, Reservation, Resolution
 from governance.money.pricing import Usage
+from governance.money.uses import UnreservedUse
 from jobs import bootstrap, executions, transitions
 from jobs.models import Execution, Job, JobType, Lease
 from jobs.transitions.sweeping import end_if_due

@@ -17,10 +17,9 @@ from governance.money.models import (
     BudgetWindow,
     LanguageModel,
     Reservation,
-    UnreservedPosting,
-    UnreservedUse,
 )
 from governance.money.pricing import RateSet
+from governance.money.uses import UnreservedPosting, UnreservedUse
 from jobs import executions
 from jobs.models import Execution, Job, Lease
 from jobs.transitions.sweeping import end_if_due
