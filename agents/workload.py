@@ -11,10 +11,15 @@ from typing import Any, Protocol, TypedDict
 
 
 class JobTypeOut(TypedDict):
-    """A kind of task that the agent is given."""
+    """A kind of task that the agent is given.
+
+    `uses_model` is `model_use` as workers of the first release know it: whether it is `required`.
+    """
 
     task_type: str
     runtime: str
+    model_use: str
+    effects: str
     uses_model: bool
     lease_seconds: int
     attempt_timeout_seconds: int | None

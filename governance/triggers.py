@@ -310,6 +310,8 @@ TRIGGERS = (
         "governance_adjustmentverdict",
         "governance_adjustmentposting",
         "governance_agedreservation",
+        "governance_unreserveduse",
+        "governance_unreservedposting",
     ),
     row_trigger("governance_fact", FACT_RULES, "UPDATE", "DELETE"),
     Trigger(

@@ -18,6 +18,7 @@ from governance.evidence import bundle
 from governance.evidence.chain import snapshot
 from governance.evidence.checkpoints import seal_through
 from governance.money.models import Reservation, Resolution, RouteDecision
+from governance.money.uses import UnreservedUse
 from jobs.models import (
     Approval,
     Attempt,
@@ -107,6 +108,7 @@ TABLES = {
         lambda job: Resolution.objects.filter(reservation__job_id=job.job_id),
         plain=REASON | {"cost_split"},
     ),
+    "unreserved_uses": Table(lambda job: UnreservedUse.objects.filter(job_id=job.job_id)),
     "artifacts": Table(lambda job: Upload.objects.filter(job=job)),
     "reflections": Table(lambda job: Reflection.objects.filter(job=job)),
 }

@@ -10,7 +10,7 @@ from jobs import wakeups
 # The types whose jobs the agent is not given. Usually there is no note, and nothing else is read.
 TYPES_WITHOUT_ROOM = """SELECT t.id FROM governance_noroom n
    JOIN agents_agent a ON a.id = %(agent_id)s
-   JOIN jobs_jobtype t ON t.uses_model
+   JOIN jobs_jobtype t ON t.model_use = 'required'
   WHERE n.until > statement_timestamp()
     AND (n.scope = 'global' OR (n.scope = 'agent' AND n.key = a.name)
          OR (n.scope = 'job_type' AND n.key = t.name))"""

@@ -10,7 +10,7 @@ from django.db.models import Count, Max
 from agents.workload import JobTypeOut
 from governance.core import clock
 from governance.core.isolation import in_any_case
-from jobs.models import Execution, JobType, Lease, Permit
+from jobs.models import Execution, JobType, Lease, ModelUse, Permit
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.transitions.leases import HEARTBEATS_MAX
 from jobs.transitions.uploads import GRANTS_MAX
@@ -63,7 +63,9 @@ class JobsWorkload:
             {
                 "task_type": row.name,
                 "runtime": row.runtime,
-                "uses_model": row.uses_model,
+                "model_use": row.model_use,
+                "effects": row.effects,
+                "uses_model": row.model_use == ModelUse.REQUIRED,
                 "lease_seconds": row.lease_seconds,
                 "attempt_timeout_seconds": row.attempt_timeout_seconds,
                 "max_attempts": row.max_attempts,

@@ -27,7 +27,7 @@ GLOSSARY = (ROOT / "docs/explanation/glossary.md").read_text(encoding="utf-8")
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 DECISIONS = sorted((ROOT / "docs/decisions").glob("[0-9]*.md"))
 #: What is written like a reason and is none.
-NO_REASONS = frozenset({"DATA_DIR", "UPPER_SNAKE", "DEFERRALS_EXHAUSTED"})
+NO_REASONS = frozenset({"ATTEMPT_ENDED", "DATA_DIR", "UPPER_SNAKE", "DEFERRALS_EXHAUSTED"})
 
 
 def section(number: int) -> str:

@@ -251,7 +251,7 @@ SELECT governance_state_rows('agents_cellapproval',
 class Migration(migrations.Migration):
     dependencies = [
         ("agents", "0018_types_not_asked_for"),
-        ("governance", "0014_rows_are_stated"),
+        ("governance", "0015_rows_are_stated"),
     ]
 
     operations = [

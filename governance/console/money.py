@@ -12,6 +12,7 @@ from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
@@ -51,6 +52,7 @@ from governance.money.models import (
 )
 from governance.money.pricing import TOKENS_MAX
 from governance.money.published import COUNTERS
+from governance.money.uses import UnreservedUse
 
 #: Budget bars that the overview shows, the fullest first.
 BARS_SHOWN = 12
@@ -63,7 +65,15 @@ OLD_LIST_PAGES = (
 )
 #: For how long a call that cost more than was held for it stands in the inbox.
 OVERRUN_DAYS = 7
-FLAGS = {"overrun": "over-run", "usage_missing": "usage missing", "usage_odd": "usage odd"}
+FLAGS = {
+    "overrun": "over-run",
+    "usage_missing": "usage missing",
+    "usage_odd": "usage odd",
+    "unreserved": "not reserved",
+    "unpriced": "no known price",
+}
+#: So long the inbox shows what was used and not reserved; it stays on its page.
+UNRESERVED_DAYS = 7
 
 
 @admin.register(LanguageModel)
@@ -370,6 +380,75 @@ class ReservationAdmin(OfJob):
     def resolved(self, row: Reservation) -> str:
         end = getattr(row, "resolution", None)
         return f"{end.resolved_by}: {end.reason}".rstrip(": ") if end else "-"
+
+
+@admin.register(UnreservedUse)
+class UnreservedUseAdmin(OfJob):
+    """What was reported as used and was not reserved, and what it was booked at."""
+
+    time_field = "recorded_at"
+    uuid_search = ("use_id",)
+    search_help_text = "Beginning of a task id, an external request id, or an id of a use"
+    list_display = (
+        "recorded_at", "task_id", "attempt", "model", "cost_usd", "marked", "input_tokens",
+        "output_tokens", "agent",
+    )  # fmt: skip
+    list_filter = (Since,)
+    list_select_related = ("model",)
+    export_columns = (
+        "use_id", "external_request_id", "task_id", "attempt", "agent", "job_type",
+        "reservation_id", "model__provider", "model__name", "cost", "cost_basis", "usage_odd",
+        *COUNTERS, "recorded_by", "recorded_at",
+    )  # fmt: skip
+    page_fields = (
+        "use_id", "external_request_id", "task_id", "attempt", "agent", "job_type", "reservation",
+        "model", "cost_usd", "cost_basis", "marked", *COUNTERS, "usage_sent", "recorded_by",
+        "recorded_at",
+    )  # fmt: skip
+
+    @admin.display(description="cost, USD")
+    def cost_usd(self, row: UnreservedUse) -> str:
+        return "unknown" if row.cost is None else usd(row.cost)
+
+    @admin.display(description="flags")
+    def marked(self, row: UnreservedUse) -> str:
+        return ", ".join(FLAGS[name] for name in row.flags)
+
+
+def unreserved_of_late() -> QuerySet[UnreservedUse]:
+    """Return what was booked without a reservation in the last days, the newest first."""
+    since = Now() - timedelta(days=UNRESERVED_DAYS)
+    return UnreservedUse.objects.filter(recorded_at__gt=since).order_by("-recorded_at")
+
+
+def unreserved(limit: int) -> Iterator[Waiting]:
+    """Yield what was used and not reserved: somebody calls models around the reservations."""
+    for row in unreserved_of_late().select_related("model")[:limit]:
+        cost = "an unknown cost" if row.cost is None else f"{usd(row.cost)} USD"
+        yield Waiting(
+            title=f"{row.task_id}: attempt {row.attempt}",
+            note=f"{cost} by {row.recorded_by}",
+            url=reverse("admin:governance_unreserveduse_change", args=(row.pk,)),
+            since=row.recorded_at,
+            marks=(row.agent, row.job_type, *(FLAGS[name] for name in row.flags)),
+        )
+
+
+def count_unreserved() -> dict[str, int]:
+    return {"unreserved": unreserved_of_late().values("pk")[: INBOX_COUNT_MAX + 1].count()}
+
+
+inbox_counters.append(count_unreserved)
+add_inbox_kind(
+    InboxKind(
+        name="unreserved",
+        title="Used and not reserved",
+        permission="governance.view_unreserveduse",
+        position=75,
+        rows=unreserved,
+        empty=f"Nothing was used without a reservation in {UNRESERVED_DAYS} days.",
+    )
+)
 
 
 def load_budgets(request: HttpRequest) -> dict[str, Any] | None:

@@ -420,6 +420,12 @@ class ModelUnpriced(PermissionDenied):
     reason = "MODEL_UNPRICED"
 
 
+class ModelCallRequired(DomainError):
+    """Work of this type is not complete without a call of a model that was paid for."""
+
+    reason = "MODEL_CALL_REQUIRED"
+
+
 class LiveExecutionNotAuthorized(PermissionDenied):
     """Live execution is not authorized for this agent and runtime."""
 

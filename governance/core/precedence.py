@@ -116,6 +116,7 @@ STAGES = (
     Stage(
         "model, reservation and budget",
         (
+            errors.ModelCallRequired,
             errors.ModelNotAllowed,
             errors.NoModelInForce,
             errors.ModelUnpriced,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,11 +26,13 @@ from governance.money.pricing import (
     PriceUnusable,
     Terms,
     Usage,
+    estimate_of,
     text_of,
     window_of,
 )
 from governance.money.published import COUNTERS
 from governance.money.routes import PRICE_COLUMNS, price_list
+from governance.money.unreserved import cost_of
 
 BARS_MAX = 500
 ROWS_PER_FETCH = 1000
@@ -83,7 +85,10 @@ WINDOW_COUNTERS = (
     " coalesce(sum(e.cost), 0) + coalesce((SELECT sum(o.spent) FROM governance_budgetopening o"
     "  WHERE o.window_id = w.id), 0) + coalesce((SELECT sum(a.amount)"
     "  FROM governance_adjustmentposting p JOIN governance_adjustment a"
-    "   ON a.adjustment_id = p.adjustment_id WHERE p.window_id = w.id), 0) AS spent_in_rows"
+    "   ON a.adjustment_id = p.adjustment_id WHERE p.window_id = w.id), 0)"
+    " + coalesce((SELECT sum(u.cost) FROM governance_unreservedposting p"
+    "  JOIN governance_unreserveduse u ON u.use_id = p.use_id WHERE p.window_id = w.id), 0)"
+    " AS spent_in_rows"
     " FROM governance_budgetwindow w"
     " LEFT JOIN governance_reservationhold h ON h.window_id = w.id"
     " LEFT JOIN governance_reservation r ON r.reservation_id = h.reservation_id"
@@ -103,13 +108,20 @@ PAIRS = (
 )
 AMOUNTS = (
     "SELECT r.reservation_id, r.amount, r.reserved_at, d.requirements::text,"
-    " d.estimated_input_tokens, d.max_output_tokens, e.cost, e.cost_basis, e.cost_split::text,"
+    " d.request_bytes, d.estimated_input_tokens, d.max_output_tokens,"
+    " e.cost, e.cost_basis, e.cost_split::text,"
     f" {', '.join(f'e.{name}' for name in (*COUNTERS, *NAMED))},"
     f" {PRICE_COLUMNS} FROM governance_reservation r"
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
     " JOIN governance_price p ON p.id = d.price_id"
     " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
     " ORDER BY r.reservation_id"
+)
+UNRESERVED = (
+    "SELECT u.use_id, u.cost, u.recorded_at,"
+    f" {', '.join(f'u.{name}' for name in (*COUNTERS, *NAMED))}, {PRICE_COLUMNS}"
+    " FROM governance_unreserveduse u JOIN governance_price p ON p.id = u.price_id"
+    " ORDER BY u.use_id"
 )
 
 
@@ -280,7 +292,9 @@ def verify() -> Iterator[Difference]:
             subject = f"decision {row['decision_id']}"
             yield Difference("decision.reservation", subject, expected, found)
         for row in read_rows(AMOUNTS):
-            yield from _judged(row)
+            yield from _judged("reservation", row["reservation_id"], _wrong_amounts, row)
+        for row in read_rows(UNRESERVED):
+            yield from _judged("unreserved use", row["use_id"], _wrong_unreserved, row)
 
 
 @contextmanager
@@ -292,15 +306,30 @@ def unbounded() -> Iterator[None]:
         yield
 
 
-def _judged(row: sql.Row) -> list[Difference]:
-    """Return what is wrong with a reservation's amounts, or that they cannot even be judged."""
+def _judged(
+    kind: str, key: Any, judge: Callable[[sql.Row], Iterator[Difference]], row: sql.Row
+) -> list[Difference]:
+    """Return what is wrong with a row's amounts, or that they cannot even be judged."""
     try:
-        return list(_wrong_amounts(row))
+        return list(judge(row))
     except Exception as error:
         if not of_a_row(error):
             raise
-        subject = f"reservation {row['reservation_id']}"
-        return [Difference("reservation.readable", subject, "amounts", type(error).__name__)]
+        check = f"{kind.replace(' ', '_')}.readable"
+        return [Difference(check, f"{kind} {key}", "amounts", type(error).__name__)]
+
+
+def _wrong_unreserved(row: sql.Row) -> Iterator[Difference]:
+    """Compute what was booked of a use by the price that it was booked by."""
+    price, subject = price_list(row), f"unreserved use {row['use_id']}"
+    usage = Usage(**{name: row[name] for name in (*COUNTERS, *NAMED)})
+    try:
+        cost, _ = cost_of(price, usage, at=row["recorded_at"])
+    except PriceUnusable as fault:
+        yield Difference("price.document", f"price {price.price_id}", "usable", str(fault))
+        return
+    if row["cost"] != cost:
+        yield Difference("unreserved_use.cost", subject, text_of(cost), text_of(row["cost"]))
 
 
 def _wrong_counters(row: sql.Row) -> Iterator[Difference]:
@@ -331,7 +360,9 @@ def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
 
 
 def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> Iterator[Difference]:
-    cost = {"none": Decimal(0), "estimate": row["amount"]}.get(row["cost_basis"], Decimal(0))
+    cost = Decimal(0)
+    if row["cost_basis"] == "estimate":
+        cost = row["amount"] if row["input_tokens"] is not None else _unknown(row, price, terms)
     if row["cost_basis"] != "none" and row["input_tokens"] is not None:
         counted: dict[str, Any] = {name: row[name] or 0 for name in COUNTERS}
         counted |= {name: row[name] for name in NAMED}
@@ -345,6 +376,18 @@ def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> I
         if parts != row["cost"]:
             found_parts = text_of(parts)
             yield Difference("resolution.cost_split", subject, text_of(row["cost"]), found_parts)
+
+
+def _unknown(row: sql.Row, price: PriceList, terms: Terms) -> Decimal:
+    return estimate_of(
+        price,
+        held=row["amount"],
+        request_bytes=row["request_bytes"],
+        input_tokens=row["estimated_input_tokens"],
+        output_tokens=row["max_output_tokens"],
+        at=row["reserved_at"],
+        terms=terms,
+    )
 
 
 def read_rows(statement: str) -> Iterator[sql.Row]:

@@ -88,6 +88,16 @@ SOFT_CAP_REACHED, EXHAUSTED = "budget.soft_cap_reached", "budget.exhausted"
 ACTOR = "system:ledger"
 
 
+def scopes_of(*, agent: str, job_type: str, task_id: str) -> dict[str, str]:
+    """Return the key of a call in each scope that a budget may have."""
+    return {
+        Budget.Scope.GLOBAL.value: "",
+        Budget.Scope.AGENT.value: agent,
+        Budget.Scope.JOB_TYPE.value: job_type,
+        Budget.Scope.JOB.value: task_id,
+    }
+
+
 def windows(scopes: dict[str, str], at: datetime) -> dict[str, Any]:
     kinds = list(Budget.Window.values)
     bounds = [window_of(kind, at) for kind in kinds]

@@ -354,8 +354,10 @@ class RouteDecision(models.Model):
     job_type = models.CharField(max_length=60)
     risk_tier = models.CharField(max_length=RISK_TIER_CHARS)
     runtime = models.CharField(max_length=40)
+    #: Tokens that the call is held at, where it was issued; else those that were stated.
     estimated_input_tokens = models.PositiveBigIntegerField()
     max_output_tokens = models.PositiveBigIntegerField()
+    request_bytes = models.BigIntegerField(null=True)
     requirements = models.JSONField(default=list)
     content_sha256 = models.CharField(max_length=64)
     decision = models.CharField(max_length=8, choices=Decision)

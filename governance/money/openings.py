@@ -32,9 +32,18 @@ NOT_HELD = (
     " NOT EXISTS (SELECT 1 FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id AND h.window_id = w.id)"
 )
-# What ended calls cost that a window does not hold, with what was corrected before it counted them.
+# What was used and not reserved; it is of the window in which it was recorded.
+UNRESERVED = (
+    " FROM governance_unreserveduse u"
+    " CROSS JOIN LATERAL (VALUES ('global', ''), ('agent', u.agent), ('job_type', u.job_type),"
+    "  ('job', u.task_id)) AS s(scope, key)"
+    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, '*')"
+)
+# What ended calls cost that a window does not hold, with what was corrected before it counted them,
+# and what was used beside them and not posted to it.
 UNCOUNTED = (
-    "SELECT w.id, sum(e.cost + coalesce(a.amount, 0)) AS spent"
+    "SELECT c.id, sum(c.spent) AS spent FROM ("
+    "SELECT w.id, e.cost + coalesce(a.amount, 0) AS spent"
     + SEEN
     + IN_WINDOW
     + " JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
@@ -44,7 +53,15 @@ UNCOUNTED = (
     "   AND (NOT a.needs_confirmation OR v.verdict = 'confirmed')"
     "   AND NOT EXISTS (SELECT 1 FROM governance_adjustmentposting p"
     "    WHERE p.adjustment_id = a.adjustment_id AND p.window_id = w.id)) a ON true"
-    " WHERE" + NOT_HELD + " AND {which} GROUP BY w.id"
+    " WHERE"
+    + NOT_HELD
+    + " AND {which} UNION ALL SELECT w.id, u.cost AS spent"
+    + UNRESERVED
+    + " JOIN governance_budgetwindow w ON w.budget_id = b.id"
+    f"  AND w.counted_for = {COUNTED_FOR} AND u.recorded_at >= w.starts_at"
+    "  AND (w.ends_at IS NULL OR u.recorded_at < w.ends_at)"
+    " WHERE u.cost IS NOT NULL AND NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
+    "   WHERE q.use_id = u.use_id AND q.window_id = w.id) AND {which}) c GROUP BY c.id"
 )
 # The windows of one budget that lie at an instant: that of a budget for one key also where nothing
 # was seen yet. Parameters of all four: budget, and the bounds of the window.
@@ -56,6 +73,10 @@ OPEN = (
     + SEEN
     + "  WHERE b.id = %(budget)s AND r.reserved_at >= %(starts)s"
     "   AND (%(ends)s::timestamptz IS NULL OR r.reserved_at < %(ends)s)"
+    f'  UNION SELECT DISTINCT b.id, {COUNTED_FOR}, b."window"'
+    + UNRESERVED
+    + "  WHERE b.id = %(budget)s AND u.recorded_at >= %(starts)s"
+    "   AND (%(ends)s::timestamptz IS NULL OR u.recorded_at < %(ends)s)"
     "  UNION SELECT b.id, '', b.\"window\" FROM governance_budget b"
     "   WHERE b.id = %(budget)s AND b.key <> '*') n"
     " ORDER BY n.counted_for ON CONFLICT DO NOTHING"

@@ -37,6 +37,7 @@ from governance.money.published import (
 
 __all__ = [
     "NAMED",
+    "OUTPUT_TOKENS_HELD",
     "RATE_OF",
     "SEARCHES_HELD",
     "TOKENS_MAX",
@@ -47,8 +48,11 @@ __all__ = [
     "RateSet",
     "Terms",
     "Usage",
+    "countable",
     "document_of_first_rates",
     "document_of_rates",
+    "estimate_of",
+    "input_of",
     "is_amount",
     "is_term",
     "read_usage",
@@ -69,6 +73,10 @@ REQUESTED = (*NAMED, "search_type", "route")
 SEARCH_TOOL = "web_search"
 #: What is held for a request that names the tool and not how often it may be used.
 SEARCHES_HELD = 10
+#: Text has no more tokens than a third of its bytes.
+BYTES_PER_TOKEN = 3
+#: What is held for output where the request states no limit and its model has no lower one.
+OUTPUT_TOKENS_HELD = 16_384
 #: Parsed documents that a process keeps.
 PRICES_KEPT = 1024
 #: Each part and its whole.
@@ -199,6 +207,30 @@ def read_usage(sent: Any) -> Usage | OddUsage | None:
         except InvalidArgument as fault:
             faults = list(fault.errors)
     return OddUsage(dict(sent), tuple(faults))
+
+
+def countable(sent: Any) -> Usage | None:
+    """Return what can be counted of usage that is odd; None where nothing can.
+
+    A count that none can be is left out, and a whole is no less than its parts.
+    """
+    if not isinstance(sent, Mapping):
+        return None
+    counts = dict.fromkeys(COUNTERS, 0) | {
+        name: sent[name]
+        for name in COUNTERS
+        if type(sent.get(name)) is int and 0 <= sent[name] <= TOKENS_MAX
+    }
+    for part, whole in reversed(WHOLES):
+        counts[whole] = max(counts[whole], counts[part])
+    cached = counts["cached_input_tokens"] + counts["cache_write_tokens"]
+    counts["input_tokens"] = min(TOKENS_MAX, max(counts["input_tokens"], cached))
+    if not any(counts.values()):
+        return None
+    try:
+        return Usage(**counts)
+    except InvalidArgument:
+        return None
 
 
 @dataclass(frozen=True)
@@ -397,6 +429,10 @@ class PriceList:
             if each.above == 0 or input_tokens > each.above
         )
 
+    def has_output(self, at: datetime) -> bool:
+        """Tell whether the price has a rate for output; without one its model has none."""
+        return self.stored.has("output_mtok", at)
+
     def unpriced(self, terms: Terms, at: datetime) -> bool:
         """Tell whether the request names something that this price has no rate for."""
         if any(tool != SEARCH_TOOL for tool in terms.tools):
@@ -404,6 +440,39 @@ class PriceList:
         if terms.searches and not self.stored.has(SEARCH_KEY, at):
             return True
         return not all(self.stored.knows(key, value, at) for key, value in terms.contexts)
+
+
+def input_of(request_bytes: int) -> int:
+    """Return the most tokens of input that a request of so many bytes of text has, in tokens."""
+    return -(-request_bytes // BYTES_PER_TOKEN)
+
+
+def estimate_of(
+    price: PriceList,
+    *,
+    held: Decimal,
+    request_bytes: int | None,
+    input_tokens: int,
+    output_tokens: int,
+    at: datetime,
+    terms: Terms,
+) -> Decimal:
+    """Return what a call is booked at that nobody has counted: its input by its bytes, if known.
+
+    :param held: the most that it can cost, which is what it costs where they are not.
+    :param input_tokens: that were held; there are no more by bytes.
+    """
+    if request_bytes is None:
+        return held
+    try:
+        return price.upper_bound(
+            input_tokens=min(input_of(request_bytes), input_tokens),
+            output_tokens=output_tokens,
+            at=at,
+            terms=terms,
+        )
+    except PriceUnusable:
+        return held
 
 
 def text_of(amount: Decimal) -> str:

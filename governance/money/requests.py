@@ -8,7 +8,7 @@ from uuid import UUID
 
 from governance.core import digests
 from governance.core.errors import BindingMismatch, FieldFault, InvalidArgument
-from governance.money.models import Budget
+from governance.money.budgets import scopes_of
 from governance.money.pricing import TOKENS_MAX, Terms, is_term
 
 REQUIREMENTS_MAX = 20
@@ -20,6 +20,9 @@ OPEN_CALLS_MAX = 8
 class RouteRequest:
     """One model call that an attempt asks for.
 
+    :param estimated_input_tokens: 0: what the request takes is not stated.
+    :param max_output_tokens: 0: the request states no limit.
+    :param request_bytes: bytes of its text, where they are known.
     :param requirements: capabilities that the model must have, and terms of the price (`Terms`).
     :param request_sha256: digest of what is sent to the model, where who asks says it: two calls
         that are made at once are then two requests, whatever else they have in common.
@@ -37,8 +40,9 @@ class RouteRequest:
     job_type: str
     risk_tier: str
     runtime: str
-    estimated_input_tokens: int
-    max_output_tokens: int
+    estimated_input_tokens: int = 0
+    max_output_tokens: int = 0
+    request_bytes: int | None = None
     requirements: tuple[str, ...] = ()
     request_sha256: str = ""
     open_calls_max: int = OPEN_CALLS_MAX
@@ -46,8 +50,9 @@ class RouteRequest:
     def __post_init__(self) -> None:
         faults = [
             FieldFault(f"/{name}", f"an integer from 0 to {TOKENS_MAX}")
-            for name in ("estimated_input_tokens", "max_output_tokens")
-            if type(getattr(self, name)) is not int or not 0 <= getattr(self, name) <= TOKENS_MAX
+            for name in ("estimated_input_tokens", "max_output_tokens", "request_bytes")
+            if (count := getattr(self, name)) is not None or name != "request_bytes"
+            if type(count) is not int or not 0 <= count <= TOKENS_MAX
         ]
         if len(self.requirements) > REQUIREMENTS_MAX or not all(
             isinstance(each, str) and 0 < len(each) <= 60 for each in self.requirements
@@ -92,17 +97,14 @@ class RouteRequest:
         del content["fencing_token"]
         # A setting of the job's type, which is not asked for.
         del content["open_calls_max"]
-        # Requests of before had no digest, and are the same without.
+        # Requests of before had neither digest nor bytes, and are the same without.
         if not self.request_sha256:
             del content["request_sha256"]
+        if self.request_bytes is None:
+            del content["request_bytes"]
         return digests.sha256_hex(digests.canonical(content))
 
     @property
     def scopes(self) -> dict[str, str]:
         """Return the key of this call in each scope that a budget may have."""
-        return {
-            Budget.Scope.GLOBAL.value: "",
-            Budget.Scope.AGENT.value: self.agent,
-            Budget.Scope.JOB_TYPE.value: self.job_type,
-            Budget.Scope.JOB.value: self.task_id,
-        }
+        return scopes_of(agent=self.agent, job_type=self.job_type, task_id=self.task_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -32,7 +32,15 @@ from governance.money import room
 from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_overrun
 from governance.money.counting import count
 from governance.money.models import Reservation, Resolution
-from governance.money.pricing import NAMED, OddUsage, PriceUnusable, Terms, Usage, text_of
+from governance.money.pricing import (
+    NAMED,
+    OddUsage,
+    PriceUnusable,
+    Terms,
+    Usage,
+    estimate_of,
+    text_of,
+)
 from governance.money.published import COUNTERS
 from governance.money.routes import PRICE_COLUMNS, price_list
 
@@ -47,6 +55,7 @@ READ_RESERVATIONS = (
     f"SELECT {sql.select_list(Reservation, 'r')}, {PRICE_COLUMNS}, d.requirements::text,"
     " (SELECT m.provider || '/' || m.name FROM governance_languagemodel m"
     "  WHERE m.id = d.model_id) AS model,"
+    " d.request_bytes, d.estimated_input_tokens, d.max_output_tokens,"
     " ARRAY(SELECT h.window_id FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id) AS windows"
     " FROM governance_reservation r"
@@ -213,16 +222,26 @@ def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainErr
     return answers
 
 
-def release_all(*, attempts: Sequence[tuple[UUID, int]], actor: str, reason: str) -> list[Resolved]:
+def end_open(
+    *,
+    attempts: Sequence[tuple[UUID, int]],
+    actor: str,
+    reason: str,
+    booked: Collection[str] = (),
+    booked_reason: str = "",
+) -> list[Resolved]:
     """Release what `(job_id, attempt)` pairs still hold for calls that were never started.
 
-    Reservations in doubt stay as they are.
+    Reservations in doubt stay as they are, but for those of the executions `booked`: these fail
+    at the estimate, for `booked_reason`.
     """
     [rows] = sql.pipeline(open_reservations(attempts=attempts))
     ends = [
         End(reservation_id=row["reservation_id"], ended_as=State.RELEASED, reason=reason)
-        for row in rows
         if row["state"] == State.HELD
+        else End(reservation_id=row["reservation_id"], ended_as=State.FAILED, reason=booked_reason)
+        for row in rows
+        if row["state"] == State.HELD or row["external_request_id"] in booked
     ]
     if not ends:
         return []
@@ -307,22 +326,31 @@ class _Settled:
 
 
 def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
-    """Return the cost of an end: by its usage, else what was held, and nothing of nothing.
+    """Return the cost of an end: by its usage, else the estimate, and nothing of nothing.
 
-    Usage that names what has no rate, or that nothing can be computed from, is an unknown call: it
-    costs what was held, and no less than what could be computed.
+    Usage that nothing can be computed from is an unknown call (`estimate_of`); one that names what
+    has no rate costs what was held, and no less than what could be computed.
     """
     held, usage = reservation.amount, end.usage
     if end.basis == Resolution.Basis.NONE:
         return _Settled(Decimal(0), end.basis)
+    terms, price = Terms.read(json.loads(row["requirements"])), price_list(row)
+    unknown = estimate_of(
+        price,
+        held=held,
+        request_bytes=row["request_bytes"],
+        input_tokens=row["estimated_input_tokens"],
+        output_tokens=row["max_output_tokens"],
+        at=reservation.reserved_at,
+        terms=terms,
+    )
     if not isinstance(usage, Usage):
         sent = usage.sent if isinstance(usage, OddUsage) else None
-        return _Settled(held, Resolution.Basis.ESTIMATE, sent=sent)
-    terms = Terms.read(json.loads(row["requirements"]))
+        return _Settled(unknown, Resolution.Basis.ESTIMATE, sent=sent)
     try:
-        found = price_list(row).cost(usage, at=reservation.reserved_at, terms=terms)
+        found = price.cost(usage, at=reservation.reserved_at, terms=terms)
     except PriceUnusable:
-        return _Settled(held, Resolution.Basis.ESTIMATE, sent=usage.stated)
+        return _Settled(unknown, Resolution.Basis.ESTIMATE, sent=usage.stated)
     if found.unpriced:
         cost = max(held, found.total)
         return _Settled(cost, Resolution.Basis.ESTIMATE, columns_of(usage), sent=usage.stated)

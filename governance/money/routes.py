@@ -36,6 +36,7 @@ from governance.money.budgets import (
     tell,
     windows,
 )
+from governance.money.floors import held_tokens, too_large
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
 from governance.money.pricing import (
     PriceList,
@@ -193,6 +194,9 @@ class Candidate:
     price: PriceList | None
     outcome: str = "not_needed"
     amount: Decimal | None = None
+    #: What the call is held at.
+    input_tokens: int = 0
+    output_tokens: int = 0
     over: list[dict[str, Any]] = field(default_factory=list)
     #: The windows that it does not fit, as they were read.
     full: list[sql.Row] = field(default_factory=list)
@@ -347,34 +351,42 @@ def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: dat
     found = Candidate(
         row["policy_id"], row["position"], row["model_id"], row["provider"], row["name"], price
     )
-    tokens = request.estimated_input_tokens + request.max_output_tokens
+    found.input_tokens, found.output_tokens = held_tokens(
+        row,
+        stated=request.estimated_input_tokens,
+        limit=request.max_output_tokens,
+        request_bytes=request.request_bytes,
+        price=price,
+        at=at,
+    )
     if not row["enabled"]:
         found.outcome = "disabled"
     elif row["model_id"] in failed:
         found.outcome = "failed_before"
     elif not request.capabilities <= set(json.loads(row["capabilities"])):
         found.outcome = "incapable"
-    elif tokens > (row["context_tokens_max"] or tokens) or request.max_output_tokens > (
-        row["output_tokens_max"] or request.max_output_tokens
-    ):
+    elif not found.input_tokens:
+        found.outcome = "limit_unknown"
+    elif too_large(row, stated=request.estimated_input_tokens, limit=request.max_output_tokens):
         found.outcome = "too_large"
-    elif (amount := _amount(price, request, at)) is None:
+    elif (amount := _amount(found, request, at)) is None:
         found.outcome = "unpriced"
     else:
         found.amount = amount
     return found
 
 
-def _amount(price: PriceList | None, request: RouteRequest, at: datetime) -> Decimal | None:
+def _amount(found: Candidate, request: RouteRequest, at: datetime) -> Decimal | None:
     """Return what is to be held for the call; None where it is not known what it may cost."""
+    price = found.price
     if price is None:
         return None
     try:
         if price.unpriced(request.terms, at):
             return None
         return price.upper_bound(
-            input_tokens=request.estimated_input_tokens,
-            output_tokens=request.max_output_tokens,
+            input_tokens=found.input_tokens,
+            output_tokens=found.output_tokens,
             at=at,
             terms=request.terms,
         )
@@ -429,6 +441,13 @@ def _refusal(reason: str, considered: list[dict[str, Any]], at: datetime) -> Dom
         line["outcome"] == "disabled" for line in considered
     ):
         return NoModelInForce()
+    if reason == ModelNotAllowed.reason and any(
+        line["outcome"] == "limit_unknown" for line in considered
+    ):
+        return ModelNotAllowed(
+            "The context limit of an allowed model is not known: state request_bytes or"
+            " estimated_input_tokens."
+        )
     over = [each for line in considered for each in line["over"]]
     if not over:
         return REFUSALS[reason]()
@@ -534,8 +553,9 @@ def _decision(
         job_type=request.job_type,
         risk_tier=request.risk_tier,
         runtime=request.runtime,
-        estimated_input_tokens=request.estimated_input_tokens,
-        max_output_tokens=request.max_output_tokens,
+        estimated_input_tokens=chosen.input_tokens if chosen else request.estimated_input_tokens,
+        max_output_tokens=chosen.output_tokens if chosen else request.max_output_tokens,
+        request_bytes=request.request_bytes,
         requirements=sorted(set(request.requirements)),
         content_sha256=request.content_sha256,
         decision="issued" if chosen else "refused",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from governance.core import sql
 from governance.core.errors import DEFER, BudgetExhausted, DomainError, NoModelInForce
-from governance.money.models import RouteDecision
+from governance.money.models import Reservation, Resolution, RouteDecision
 from governance.money.routes import POLICY, Routed
+from governance.money.uses import UnreservedUse
 
 # Indexes: reservation_execution_idx, and the primary key of resolutions. The caller has locked the
 # job, as everybody does who changes these rows.
@@ -17,6 +19,14 @@ SELECT coalesce(bool_or(r.state IN ('held', 'in_doubt')), false) AS still_open,
   FROM governance_reservation r
   LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id
  WHERE r.external_request_id = %s
+"""
+# A model may be free, so that tokens count as money does. Indexes: as above.
+READ_CALLED = """
+SELECT EXISTS (
+    SELECT 1 FROM governance_reservation r
+      JOIN governance_resolution e ON e.reservation_id = r.reservation_id
+     WHERE r.external_request_id = %s AND e.cost_basis <> 'none'
+       AND (e.cost > 0 OR e.input_tokens > 0 OR e.output_tokens > 0 OR e.usage_missing)) AS called
 """
 # Index: route_decision_call_idx.
 READ_REFUSED = (
@@ -95,6 +105,45 @@ def read_standing(*, external_request_id: str) -> Standing:
         refused_room=any(_refused_room(each) for each in decisions),
         over_budget=max(over, key=lambda each: each.call, default=None),
     )
+
+
+def has_called(*, external_request_id: str) -> bool:
+    """Return whether a call of the attempt has ended at what it used: tokens, or money.
+
+    One that was settled without a report of usage has used its estimate.
+    """
+    [[row]] = sql.pipeline(sql.Statement(READ_CALLED, (external_request_id,)))
+    return bool(row["called"])
+
+
+@dataclass(frozen=True)
+class Bill:
+    """What the calls of one attempt came to, with what was booked beside them.
+
+    `basis` is that of the weakest part: an estimate makes the sum one. None while nothing has ended
+    and something is open.  `cost` is of what is known: `unpriced` among the flags says that more
+    was used.
+    """
+
+    cost: Decimal
+    basis: str | None
+    flags: tuple[str, ...]
+
+
+def read_bill(*, external_request_id: str) -> Bill:
+    """Return what the calls of an attempt came to so far."""
+    held = Reservation.objects.filter(external_request_id=external_request_id)
+    ends = [getattr(row, "resolution", None) for row in held.select_related("resolution")]
+    beside = list(UnreservedUse.objects.filter(external_request_id=external_request_id))
+    ended: list[Resolution | UnreservedUse] = [*(end for end in ends if end is not None), *beside]
+    bases = {each.cost_basis for each in ended}
+    weakest = (Resolution.Basis.ESTIMATE, Resolution.Basis.USAGE)
+    basis: str | None = next((each.value for each in weakest if each in bases), None)
+    if basis is None and (ended or not ends):
+        basis = Resolution.Basis.NONE.value
+    flags = {flag for each in ended for flag in each.flags}
+    cost = sum((each.cost for each in ended if each.cost is not None), Decimal(0))
+    return Bill(cost, basis, tuple(sorted(flags)))
 
 
 def _refused_room(decision: RouteDecision) -> bool:

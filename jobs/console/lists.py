@@ -560,14 +560,15 @@ class JobTypeAdmin(ChainedPage):
     """Kinds of task, and who does them."""
 
     list_display = (
-        "name", "agent", "runtime", "uses_model", "max_attempts", "max_attempts_ceiling", "enabled",
+        "name", "agent", "runtime", "model_use", "effects", "max_attempts", "max_attempts_ceiling",
+        "enabled",
     )  # fmt: skip
     list_select_related = ("agent",)
     page_fields = (
-        "name", "agent", "runtime", "uses_model", "inputs_schema", "max_attempts",
+        "name", "agent", "runtime", "model_use", "effects", "inputs_schema", "max_attempts",
         "max_attempts_ceiling", "max_deferrals", "open_calls_max", "lease_seconds",
-        "attempt_timeout_seconds", "backoff_base_seconds", "backoff_cap_seconds",
-        "approval_valid_seconds", "enabled",
+        "attempt_timeout_seconds",
+        "backoff_base_seconds", "backoff_cap_seconds", "approval_valid_seconds", "enabled",
     )  # fmt: skip
 
 

@@ -13,10 +13,11 @@ from governance.core.errors import (
     InvalidArgument,
     ModelReservationStateInvalid,
 )
-from governance.money.ledger import Adjusted, Resolved, Routed
+from governance.money import ledger
+from governance.money.ledger import Adjusted, Reported, Resolved, Routed, Unreserved
 from governance.money.models import Reservation
-from governance.money.pricing import text_of
-from jobs.models import Execution
+from governance.money.pricing import read_usage, text_of
+from jobs.models import Effects, Execution, ModelUse
 from jobs.transitions.preconditions import (
     check_token,
     held_by_another,
@@ -83,13 +84,14 @@ def need_identity(locked: LockedJob, binding: Binding) -> None:
 def need_held_reservation(locked: LockedJob, binding: Binding, reservation_id: UUID | None) -> None:
     """Refuse to begin without a reservation that is held for this attempt.
 
-    :param reservation_id: None only where the job type uses no model.
-    :raises InvalidArgument: it uses one.
+    :param reservation_id: None only where the job type calls no model, or where its executions
+        touch more than models: there the start comes before any route. Source: contract, section 9.
+    :raises InvalidArgument: a reservation is needed.
     :raises ModelReservationStateInvalid: the reservation is another's, or has ended.
     """
     if reservation_id is None:
-        if locked.type.uses_model:
-            raise InvalidArgument("This job type uses a model; a reservation is required.")
+        if locked.type.model_use != ModelUse.NONE and locked.type.effects == Effects.MODEL_ONLY:
+            raise InvalidArgument("This job type touches only models; a reservation is required.")
         return
     # Whoever would end it locks the job first, as this transaction has.
     held = Reservation.objects.filter(
@@ -129,10 +131,48 @@ def mark_governed(work: Work, locked: LockedJob) -> None:
         work.touch_attempt(attempt)
 
 
+def book_unreserved(
+    work: Work,
+    locked: LockedJob,
+    *,
+    external_request_id: str,
+    attempt: int,
+    usage: Any,
+    actor: str,
+    reason: str = "",
+    reservation_id: UUID | None = None,
+) -> Unreserved | None:
+    """Book what is reported of an attempt beyond what its calls were booked at, and say so.
+
+    :param usage: as it was sent.
+    :param reservation_id: the ended reservation that it is about, where it is about one call.
+    """
+    read = read_usage(usage)
+    if read is None:
+        return None
+    done = ledger.book(
+        reported=Reported(
+            external_request_id=external_request_id,
+            task_id=locked.job.task_id,
+            job_id=locked.job.job_id,
+            attempt=attempt,
+            agent=locked.owner,
+            job_type=locked.type.name,
+            risk_tier=locked.job.risk_tier,
+            usage=read,
+            reservation_id=reservation_id,
+        ),
+        actor=actor,
+    )
+    if done is not None:
+        note_money(work, locked, done, actor=actor, reason=reason)
+    return done
+
+
 def note_money(
     work: Work,
     locked: LockedJob,
-    done: Routed | Resolved | Adjusted,
+    done: Routed | Resolved | Adjusted | Unreserved,
     *,
     actor: str,
     reason: str = "",

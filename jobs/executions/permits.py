@@ -52,7 +52,7 @@ def permit(
 ) -> IssuedPermit:
     """Issue the single-use right to start the attempt's execution.
 
-    :param reservation_id: None only where the job type uses no model.
+    :param reservation_id: see `need_held_reservation`.
     :raises SessionRequired: the caller has no activated session.
     :raises StaleFencingToken, RevisionMismatch, InvalidTransition, LeaseExpired, BindingMismatch:
         the attempt may not act, or its job has moved on since `expected_revision`.

@@ -13,8 +13,9 @@ from governance.core.reasons import required
 from governance.money import ledger
 from governance.money.ledger import End
 from governance.money.models import Reservation
-from governance.money.pricing import read_usage
-from jobs.executions.binding import note_money
+from governance.money.pricing import OddUsage, Usage, read_usage
+from jobs.executions.binding import book_unreserved, note_money
+from jobs.executions.results import open_call
 from jobs.models import Execution, ExecutionEvidence, Reconciliation
 from jobs.transitions.preconditions import reconcilable
 from jobs.transitions.work import LockedJob, Outcome, State, Work, digest, lock
@@ -157,31 +158,53 @@ def _bind_to_attempt(
 def _end_reservations(
     work: Work, locked: LockedJob, execution: Execution, finding: Finding
 ) -> None:
-    """End every reservation of the execution that is still open, by the finding."""
+    """End every reservation of the execution that is still open, by the finding.
+
+    What is known of usage is of all its calls: those that have ended were booked, and the rest
+    ends the first open one, or is booked as unreserved where none is open.
+    """
     late = _late_success(execution)
     usage = finding.usage or (late.content.get("usage") if late else None)
     still_open = Reservation.objects.filter(
         external_request_id=execution.external_request_id, state__in=Reservation.OPEN
     ).values_list("reservation_id", flat=True)
+    first = open_call(execution)
+    if first is None:
+        book_unreserved(
+            work,
+            locked,
+            external_request_id=execution.external_request_id,
+            attempt=execution.attempt,
+            usage=usage,
+            actor=finding.actor,
+            reason=finding.reason,
+        )
     for reservation_id in still_open.order_by("reservation_id"):
-        # What is known of usage is of the call that the execution was started with.
-        known = usage if reservation_id == execution.reservation_id else None
+        known = _known(execution, usage) if reservation_id == first else None
         end = _end_of(reservation_id, finding, known)
         resolved = ledger.resolve(end=end, actor=finding.actor)
         note_money(work, locked, resolved, actor=finding.actor, reason=finding.reason)
 
 
-def _end_of(reservation_id: UUID, finding: Finding, usage: dict[str, int] | None) -> End:
+def _known(execution: Execution, usage: Any) -> Usage | OddUsage | None:
+    read = read_usage(usage)
+    if isinstance(read, Usage):
+        return ledger.excess_of(external_request_id=execution.external_request_id, usage=read)
+    return read
+
+
+def _end_of(reservation_id: UUID, finding: Finding, usage: Usage | OddUsage | None) -> End:
     """Return how a call in doubt ends: made, at its usage or the estimate, or at no cost."""
     if finding.happened:
         return End(
-            reservation_id=reservation_id,
-            ended_as="settled",
-            usage=read_usage(usage),
-            reason=finding.reason,
+            reservation_id=reservation_id, ended_as="settled", usage=usage, reason=finding.reason
         )
     return End(
-        reservation_id=reservation_id, ended_as="failed", cost_basis="none", reason=finding.reason
+        reservation_id=reservation_id,
+        ended_as="failed",
+        usage=usage,
+        cost_basis="none" if usage is None else None,
+        reason=finding.reason,
     )
 
 

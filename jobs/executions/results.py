@@ -18,11 +18,12 @@ from governance.core.errors import (
     ResultDigestConflict,
 )
 from governance.money import ledger
-from governance.money.ledger import End
+from governance.money.ledger import Bill, End
 from governance.money.models import Reservation
-from governance.money.pricing import read_usage
+from governance.money.pricing import OddUsage, Usage, read_usage
 from jobs.executions.binding import (
     Binding,
+    book_unreserved,
     lock_bound,
     lock_execution,
     need_lineage,
@@ -48,6 +49,11 @@ class ResultOutcome:
     at: datetime
     as_evidence: bool = False
 
+    @property
+    def bill(self) -> Bill:
+        """Return what the calls of the attempt came to."""
+        return ledger.read_bill(external_request_id=self.execution.external_request_id)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -65,20 +71,15 @@ class Report:
         """Return the digest of all that must be equal when the report is repeated."""
         return digest(**vars(self))
 
-    def end_of(self, reservation_id: UUID) -> End:
+    def end_of(self, reservation_id: UUID, usage: Usage | OddUsage | None) -> End:
         """Return how the reservation of the call that is reported on ends."""
-        if self.outcome == "succeeded":
-            ended_as, usage, cost_basis = "settled", self.usage, None
-        elif self.outcome == "failed":
-            ended_as, usage, cost_basis = "failed", self.usage, None
-        else:
-            # The worker vouches that nothing was sent, so nothing was billed.
-            ended_as, usage, cost_basis = "failed", None, "none"
+        # The worker vouches that nothing was sent, so nothing was billed; unless it was.
+        nothing = self.outcome == "not_started" and usage is None
         return End(
             reservation_id=reservation_id,
-            ended_as=ended_as,
-            usage=read_usage(usage),
-            cost_basis=cost_basis,
+            ended_as="settled" if self.outcome == "succeeded" else "failed",
+            usage=usage,
+            cost_basis="none" if nothing else None,
             error_code=self.error_code,
         )
 
@@ -103,7 +104,9 @@ def result(
 
     From the attempt that still runs: recorded, and its first reservation ended with it.  From
     one that has ended, or whose session may act no more: kept as evidence, states unchanged; usage
-    ends its reservation if that is still open.  Source: contract, sections 1 and 9.
+    ends its reservation if one is still open.  Source: contract, sections 1 and 9.
+    Usage is of all calls of the attempt together: what those that have ended were not booked at
+    ends the open one, or is booked as unreserved where there is none.  Source: money, rule 2.
     Usage of whatever form is kept as it came; one that is odd loses no result, and its call is
     settled as an unknown one.
 
@@ -138,7 +141,7 @@ def result(
     check_token(work, locked, attempt, fencing_token)
     _need_later_calls_ended(execution)
     _bind(work, locked, execution, report)
-    _end_first_reservation(work, locked, execution, report)
+    _book(work, locked, execution, report)
     work.save()
     return ResultOutcome("recorded", execution, work.now)
 
@@ -177,20 +180,36 @@ def _bind(work: Work, locked: LockedJob, execution: Execution, report: Report) -
     )
 
 
-def _end_first_reservation(
-    work: Work, locked: LockedJob, execution: Execution, report: Report
-) -> None:
-    """End the reservation that the execution was started with, unless the worker has already."""
-    reservation_id, actor = execution.reservation_id, work.worker.actor
+def _book(work: Work, locked: LockedJob, execution: Execution, report: Report) -> None:
+    """End the open call that the report is of; where there is none, book what it says of usage."""
+    actor, external = work.worker.actor, execution.external_request_id
+    reservation_id = open_call(execution)
     if reservation_id is None:
+        book_unreserved(
+            work,
+            locked,
+            external_request_id=external,
+            attempt=execution.attempt,
+            usage=report.usage,
+            actor=actor,
+        )
         return
-    still_open = Reservation.objects.filter(
-        reservation_id=reservation_id, state__in=Reservation.OPEN
-    )
-    if not still_open.exists():
-        return
-    resolved = ledger.resolve(end=report.end_of(reservation_id), actor=actor)
+    usage = read_usage(report.usage)
+    if isinstance(usage, Usage):
+        usage = ledger.excess_of(external_request_id=external, usage=usage) or None
+    resolved = ledger.resolve(end=report.end_of(reservation_id, usage), actor=actor)
     note_money(work, locked, resolved, actor=actor)
+
+
+def open_call(execution: Execution) -> UUID | None:
+    """Return the open reservation of the first call that has one; that of the permit before all."""
+    still_open = Reservation.objects.filter(
+        external_request_id=execution.external_request_id, state__in=Reservation.OPEN
+    )
+    found = list(still_open.order_by("decision__call").values_list("reservation_id", flat=True))
+    if execution.reservation_id in found:
+        return execution.reservation_id
+    return found[0] if found else None
 
 
 def _keep_evidence(
@@ -223,6 +242,6 @@ def _keep_evidence(
         },
     )
     if report.usage:
-        _end_first_reservation(work, locked, execution, report)
+        _book(work, locked, execution, report)
     work.save()
     return ResultOutcome("recorded", execution, work.now, as_evidence=True)

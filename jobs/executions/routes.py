@@ -11,13 +11,20 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Entry
-from governance.core.errors import DomainError, ExecutionPaused, NotFound
+from governance.core.errors import (
+    DomainError,
+    ExecutionPaused,
+    ModelNotAllowed,
+    ModelReservationStateInvalid,
+    NotFound,
+)
 from governance.money import ledger
 from governance.money.ledger import End, Routed, RouteRequest
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import read_usage
 from jobs.executions.binding import (
     Binding,
+    book_unreserved,
     lock_bound,
     lock_execution,
     mark_governed,
@@ -26,7 +33,7 @@ from jobs.executions.binding import (
     need_lineage,
     note_money,
 )
-from jobs.models import Execution
+from jobs.models import Execution, ModelUse
 from jobs.transitions.preconditions import check_token, need_active
 from jobs.transitions.work import LockedJob, State, Work
 
@@ -65,8 +72,9 @@ def route(
     entry: Entry,
     binding: Binding,
     route_request_id: str,
-    estimated_input_tokens: int,
-    max_output_tokens: int,
+    estimated_input_tokens: int = 0,
+    max_output_tokens: int = 0,
+    request_bytes: int | None = None,
     requirements: Sequence[str] = (),
     request_sha256: str = "",
 ) -> Routed:
@@ -83,10 +91,12 @@ def route(
     :raises BindingMismatch: an id is not the one that the server computes.
     :raises LeaseExpired, StaleFencingToken, InvalidTransition, EffectsClosed: the attempt may
         not act.
+    :raises ModelNotAllowed: its job type calls no model.
     :raises ExecutionPaused: its execution has been started, and the job is paused since.
     """
     work, locked = lock_bound(entry, binding)
     need_acting(work, locked, binding)
+    need_model_use(locked)
     attempt = locked.last_attempt
     assert attempt is not None
     execution = lock_execution(locked, binding)
@@ -107,6 +117,7 @@ def route(
             runtime=attempt.runtime,
             estimated_input_tokens=estimated_input_tokens,
             max_output_tokens=max_output_tokens,
+            request_bytes=request_bytes,
             requirements=tuple(requirements),
             request_sha256=request_sha256,
             open_calls_max=locked.type.open_calls_max,
@@ -118,6 +129,15 @@ def route(
         note_money(work, locked, routed, actor=work.worker.actor)
         work.save()
     return replace(routed, begin_within_seconds=_begin_within(work, locked, execution))
+
+
+def need_model_use(locked: LockedJob) -> None:
+    """Refuse a call of work that calls no model. Source: money, rule 1.
+
+    :raises ModelNotAllowed: its job type says so.
+    """
+    if locked.type.model_use == ModelUse.NONE:
+        raise ModelNotAllowed(f"Jobs of the type {locked.type.name} call no model.")
 
 
 @transaction.atomic
@@ -165,13 +185,15 @@ def resolve_reservation(
     provider_response_id: str = "",
     error_code: str = "",
     cost_basis: str = "",
-) -> ResolveOutcome:
+) -> ResolveOutcome | DomainError:
     """End a reservation of the attempt: `settled`, `released` or `failed`; contract section 9.
 
     A repetition is answered, or refused, by the recorded end, whatever the job has come to since.
     From an attempt that has ended, or whose session may act no more: kept as evidence; a call that
     was made, or that says what it used, is booked, anything else ends nothing.  Source: contract,
     section 1, "Who holds an attempt".
+    Usage that comes once it has ended otherwise is booked as unreserved, as far as it is beyond
+    what was booked; the refusal is then a value, to be answered once that is committed.
 
     :param usage: any JSON; one that is odd is kept and flagged, and the estimate booked.
     :raises InvalidArgument: usage or cost basis contradict the end.
@@ -203,12 +225,32 @@ def resolve_reservation(
         need_active(locked)
     if late and still_open and not _spends(wanted):
         return _keep_word(work, locked, wanted, reservation)
-    resolved = ledger.resolve(end=wanted, actor=work.worker.actor)
+    try:
+        resolved = ledger.resolve(end=wanted, actor=work.worker.actor)
+    except ModelReservationStateInvalid as refusal:
+        if still_open or not _booked_beside(work, locked, binding, wanted, usage):
+            raise
+        work.save()
+        return refusal
     if resolved.outcome == "recorded":
         note_money(work, locked, resolved, actor=work.worker.actor)
         work.save()
     state, recorded = resolved.resolution.ended_as, resolved.outcome == "recorded"
     return ResolveOutcome(resolved.outcome, state, resolved.resolution, late and recorded)
+
+
+def _booked_beside(work: Work, locked: LockedJob, binding: Binding, end: End, usage: Any) -> bool:
+    """Book what is reported of a call that has ended otherwise; return whether that was any."""
+    done = book_unreserved(
+        work,
+        locked,
+        external_request_id=binding.external_request_id,
+        attempt=binding.attempt,
+        usage=usage,
+        actor=work.worker.actor,
+        reservation_id=end.reservation_id,
+    )
+    return done is not None
 
 
 def _runs(locked: LockedJob, binding: Binding) -> bool:

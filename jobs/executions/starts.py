@@ -107,6 +107,7 @@ def start(
         permit=permit,
         reservation_id=permit.reservation_id,
         mode=permit.mode,
+        effects=locked.type.effects,
         state=Execution.State.REFUSED if refusal else Execution.State.UNKNOWN,
         refusal_reason=refusal.reason if refusal else "",
         decided_at=work.now,

@@ -26,7 +26,7 @@ from jobs.models.jobs import (
 )
 from jobs.models.reflections import Reflection, Skill
 from jobs.models.set_aside import SetAside
-from jobs.models.types import JobType, Source
+from jobs.models.types import Effects, JobType, ModelUse, Source
 from jobs.models.uploads import Upload
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "WAITING_STATES",
     "Approval",
     "Attempt",
+    "Effects",
     "Escalation",
     "Execution",
     "ExecutionEvidence",
@@ -45,6 +46,7 @@ __all__ = [
     "JobType",
     "Lease",
     "LiveAuthorization",
+    "ModelUse",
     "Permit",
     "Priority",
     "Reconciliation",

@@ -7,6 +7,7 @@ from django.db.models import F, Q
 
 from agents.models import Agent, Session
 from jobs.models.jobs import Job
+from jobs.models.types import Effects
 
 
 class ExecutionMode(models.TextChoices):
@@ -115,6 +116,10 @@ class Execution(models.Model):
     permit = models.OneToOneField(Permit, models.PROTECT, related_name="execution")
     reservation_id = models.UUIDField(null=True, blank=True)
     mode = models.CharField(max_length=4, choices=ExecutionMode)
+    #: What it touches, as its job type said when it was started.
+    effects = models.CharField(
+        max_length=10, choices=Effects, default=Effects.EXTERNAL, db_default="external"
+    )
     runtime = models.CharField(max_length=40)
     execution_digest = models.CharField(max_length=64)
     request_sha256 = models.CharField(max_length=64)

@@ -9,6 +9,21 @@ from agents.models import Agent
 from governance.core.models import ChainHead
 
 
+class ModelUse(models.TextChoices):
+    """Whether work of a type may, or must, call models. Source: money, rule 1."""
+
+    NONE = "none"
+    ALLOWED = "allowed"
+    REQUIRED = "required"
+
+
+class Effects(models.TextChoices):
+    """What an execution of a type touches: nothing but models, or the world outside."""
+
+    MODEL_ONLY = "model_only"
+    EXTERNAL = "external"
+
+
 class JobType(ChainHead):
     """A kind of task: who does it, what its inputs look like, how often and how long it may try.
 
@@ -18,7 +33,12 @@ class JobType(ChainHead):
     name = models.SlugField(max_length=60, unique=True)
     agent = models.ForeignKey(Agent, models.PROTECT, related_name="job_types")
     runtime = models.CharField(max_length=40, default="command")
-    uses_model = models.BooleanField(default=False)
+    model_use = models.CharField(
+        max_length=8, choices=ModelUse, default=ModelUse.ALLOWED, db_default="allowed"
+    )
+    effects = models.CharField(
+        max_length=10, choices=Effects, default=Effects.EXTERNAL, db_default="external"
+    )
     inputs_schema = models.JSONField(default=dict, blank=True)
     max_attempts = models.PositiveIntegerField(default=3)
     max_attempts_ceiling = models.PositiveIntegerField(default=10)
@@ -54,6 +74,10 @@ class JobType(ChainHead):
             ),
             models.CheckConstraint(
                 condition=Q(open_calls_max__gte=1), name="job_type_may_call_a_model"
+            ),
+            models.CheckConstraint(
+                condition=Q(model_use__in=ModelUse.values, effects__in=Effects.values),
+                name="job_type_model_use_is_known",
             ),
         ]
 

@@ -6,7 +6,8 @@ from typing import Annotated, Any, NotRequired, TypedDict
 
 from governance.core.clock import instant
 from governance.core.wire import AnyObject, InstantText, UuidText, explained
-from governance.money.ledger import Routed
+from governance.money import ledger
+from governance.money.ledger import Bill, Routed
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import text_of
 from jobs.executions import (
@@ -48,6 +49,9 @@ class RouteOut(TypedDict):
     price_version: str | None
     position: int | None
     policy_id: int | None
+    max_output_tokens: Annotated[
+        int, explained("what is held for output: the limit to write into the request")
+    ]
     reservation: ReservationOut | None
     begin_within_seconds: Annotated[
         int | None,
@@ -68,6 +72,14 @@ class ResolveOut(TypedDict):
     cost_basis: str | None
     overrun: bool
     usage_missing: bool
+    flags: list[str]
+
+
+class BillOut(TypedDict):
+    """What the calls of an attempt came to: `cost_basis` is null while none has ended."""
+
+    cost: str
+    cost_basis: str | None
     flags: list[str]
 
 
@@ -117,7 +129,7 @@ class StartOut(ExecutionOut):
     deadline_seconds: int
 
 
-class ExecutionQueryOut(ExecutionOut):
+class ExecutionQueryOut(ExecutionOut, BillOut):
     """An execution with all that is known of it."""
 
     permit_id: UuidText
@@ -126,8 +138,11 @@ class ExecutionQueryOut(ExecutionOut):
     reconciliations: list[AnyObject]
 
 
-class ResultOut(TypedDict):
-    """The receipt of a result: `APPLIED`, or `ACCEPTED` where it is kept as evidence only."""
+class ResultOut(BillOut):
+    """The receipt of a result: `APPLIED`, or `ACCEPTED` where it is kept as evidence only.
+
+    `cost`, `cost_basis` and `flags` are of all calls of the attempt.
+    """
 
     outcome: str
     result_code: str
@@ -146,6 +161,7 @@ def routed(route: Routed) -> AnyObject:
         "price_version": decision.price_version or None,
         "position": decision.position,
         "policy_id": decision.policy_id,
+        "max_output_tokens": decision.max_output_tokens,
     }
 
 
@@ -227,7 +243,16 @@ def result(outcome: ResultOutcome) -> ResultOut:
     return {
         "outcome": outcome.outcome,
         "result_code": "ACCEPTED" if outcome.as_evidence else "APPLIED",
+        **_bill(outcome.bill),
         "execution": _execution(outcome.execution),
+    }
+
+
+def _bill(bill: Bill) -> BillOut:
+    return {
+        "cost": text_of(bill.cost),
+        "cost_basis": BASES[bill.basis] if bill.basis else None,
+        "flags": list(bill.flags),
     }
 
 
@@ -259,6 +284,7 @@ def execution(record: ExecutionRecord) -> ExecutionQueryOut:
             }
             for row in record.reconciliations
         ],
+        **_bill(ledger.read_bill(external_request_id=record.execution.external_request_id)),
     }
 
 

@@ -26,6 +26,14 @@ USAGE = (
     "and `output_tokens` of a model that has output. Anything else is kept and flagged, and the "
     "call is settled at what was held: it refuses nothing."
 )
+INPUT = (
+    "At least so much is held, and no less than a third of `request_bytes`. Where neither is "
+    "known, the whole context of the model is held, and a model without a known one is refused."
+)
+OUTPUT = (
+    "The limit that the request states. Without one, 16384 are held, or what the model can: write "
+    "the answer's `max_output_tokens` into the request."
+)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -58,8 +66,13 @@ class RouteIn(BindingIn):
     """A call of a model that is to be decided and reserved."""
 
     route_request_id = Text(max_length=REQUEST_ID_CHARS_MAX)
-    estimated_input_tokens = Whole(min_value=0, max_value=TOKENS_MAX)
-    max_output_tokens = Whole(min_value=0, max_value=TOKENS_MAX)
+    estimated_input_tokens = Whole(
+        min_value=0, max_value=TOKENS_MAX, required=False, allow_null=True, help_text=INPUT
+    )
+    max_output_tokens = Whole(
+        min_value=0, max_value=TOKENS_MAX, required=False, allow_null=True, help_text=OUTPUT
+    )
+    request_bytes = Whole(min_value=0, max_value=TOKENS_MAX, required=False, allow_null=True)
     requirements = serializers.ListField(
         child=Text(min_length=1, max_length=60), required=False, allow_null=True, max_length=20
     )

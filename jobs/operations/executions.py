@@ -68,6 +68,9 @@ def resolve_reservation(call: Call) -> Answer:
         resolved = executions.resolve_reservation(
             entry=entry, binding=binding, **call.identity, **_given(content)
         )
+        # What was booked beside it commits.
+        if isinstance(resolved, DomainError):
+            return Answer.of_refusal(resolved)
         word = "kept" if resolved.as_evidence else resolved.outcome
         return Answer(word, answers.resolved(resolved))
 

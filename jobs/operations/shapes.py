@@ -223,6 +223,7 @@ class CompleteIn(_AttemptIn):
     result = AnyJson(required=False, allow_null=True)
     result_pointer = Text(min_length=1, max_length=1000, required=False, allow_null=True)
     needs_review = Flag(default=False)
+    no_model_reason = Text(min_length=1, max_length=TEXT_CHARS_MAX, required=False, allow_null=True)
 
 
 class CompletionIn(CompleteIn):

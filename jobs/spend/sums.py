@@ -34,21 +34,45 @@ JOINS = {
     "job_type": " JOIN governance_routedecision d ON d.decision_id = r.decision_id",
     LABEL: " JOIN jobs_task t ON t.job_id = j.id",
 }
+# The same, of what was used and not reserved.
+JOINS_UNRESERVED = {
+    "day": "",
+    "model": " LEFT JOIN governance_languagemodel m ON m.id = e.model_id",
+    "job_type": " CROSS JOIN LATERAL (SELECT e.job_type) AS d",
+    LABEL: " JOIN jobs_task t ON t.job_id = j.id",
+}
 # No locks. Index: resolution_time_idx, or job_by_submitter_idx where its jobs are the fewer. A call
 # that was released was never made.  The total is of all groups, also of those past the last row.
 READ_SPEND = """
 SELECT g.*, sum(g.calls) OVER () AS all_calls, sum(g.cost) OVER () AS total, count(*) OVER () AS n
   FROM (
 SELECT "group", sum(cost) AS cost, sum(input_tokens) AS input_tokens,
-       sum(output_tokens) AS output_tokens, count(*) AS calls
-  FROM (SELECT {group} AS "group", e.cost, coalesce(e.input_tokens, 0) AS input_tokens,
-               coalesce(e.output_tokens, 0) AS output_tokens
+       sum(output_tokens) AS output_tokens, sum(calls)::int AS calls
+  FROM ((SELECT {group} AS "group", e.cost, coalesce(e.input_tokens, 0) AS input_tokens,
+               coalesce(e.output_tokens, 0) AS output_tokens, 1 AS calls
           FROM governance_resolution e
           JOIN governance_reservation r ON r.reservation_id = e.reservation_id
           JOIN jobs_job j ON j.job_id = r.job_id{joins}
          WHERE e.resolved_at >= %(since)s AND e.resolved_at < %(until)s
            AND e.ended_as <> 'released' AND j.submitted_by = %(submitter)s
-         LIMIT %(calls)s) AS call
+         LIMIT %(calls)s)
+        UNION ALL
+        (SELECT {group}, coalesce(e.cost, 0), e.input_tokens, e.output_tokens, 1
+          FROM (SELECT u.*, u.recorded_at AS resolved_at FROM governance_unreserveduse u) e
+          JOIN jobs_job j ON j.job_id = e.job_id{unreserved}
+         WHERE e.resolved_at >= %(since)s AND e.resolved_at < %(until)s
+           AND j.submitted_by = %(submitter)s
+         LIMIT %(calls)s)
+        UNION ALL
+        (SELECT {group}, e.amount, 0, 0, 0
+          FROM (SELECT a.amount, a.resolution_id, coalesce(v.decided_at, a.made_at) AS resolved_at
+                  FROM governance_adjustment a
+                  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id
+                 WHERE NOT a.needs_confirmation OR v.verdict = 'confirmed') e
+          JOIN governance_reservation r ON r.reservation_id = e.resolution_id
+          JOIN jobs_job j ON j.job_id = r.job_id{joins}
+         WHERE e.resolved_at >= %(since)s AND e.resolved_at < %(until)s
+           AND j.submitted_by = %(submitter)s)) AS call
  GROUP BY "group") AS g
  ORDER BY {order} LIMIT %(groups)s
 """
@@ -92,7 +116,10 @@ def read_spend(
     first, last = _range(since, until)
     kind = LABEL if group_by.startswith(LABEL) else group_by
     statement = READ_SPEND.format(
-        group=GROUPS[kind], joins=JOINS[kind], order=BY_DAY if kind == "day" else BY_COST
+        group=GROUPS[kind],
+        joins=JOINS[kind],
+        unreserved=JOINS_UNRESERVED[kind],
+        order=BY_DAY if kind == "day" else BY_COST,
     )
     window = {
         "submitter": submitter,

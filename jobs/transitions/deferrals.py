@@ -15,7 +15,7 @@ from governance.core.errors import (
 from governance.core.redaction import without_secrets
 from governance.money import ledger, room
 from governance.money.ledger import Standing
-from jobs.models import Attempt, Execution
+from jobs.models import Attempt, Execution, ModelUse
 from jobs.transitions.outcomes import already_recorded
 from jobs.transitions.work import LockedJob, Outcome, State, Work, lock, redacted_content
 
@@ -141,7 +141,9 @@ def _wait_seconds(locked: LockedJob, standing: Standing, wanted: int) -> int:
     """Return how long the job waits by itself: no longer than its budgets have no room."""
     if standing.over_budget is None:
         return wanted
-    noted = room.note(decision=standing.over_budget, by_scope=locked.type.uses_model)
+    noted = room.note(
+        decision=standing.over_budget, by_scope=locked.type.model_use == ModelUse.REQUIRED
+    )
     return 0 if noted else min(wanted, ROOM_AGAIN_SECONDS)
 
 

@@ -25,7 +25,7 @@ from governance.core.errors import FieldFault, InvalidArgument, InvalidTransitio
 from governance.core.models import ChainHead
 from governance.core.reasons import required
 from governance.core.switching import switchable
-from jobs.models import JobType, Source
+from jobs.models import Effects, JobType, ModelUse, Source
 from jobs.transitions.claims import LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,59}")
@@ -46,12 +46,15 @@ class TypeSettings:
 
     :param agent: name of the agent that gets tasks of this type.
     :param inputs_schema: JSON Schema (2020-12) of the inputs; `{}` takes anything.
+    :param model_use: `none`, `allowed` or `required`.
+    :param effects: `model_only` or `external`.
     :param attempt_timeout_seconds: 0 for none.
     """
 
     agent: str | None = None
     runtime: str | None = None
-    uses_model: bool | None = None
+    model_use: str | None = None
+    effects: str | None = None
     inputs_schema: dict[str, Any] | None = None
     max_attempts: int | None = None
     max_attempts_ceiling: int | None = None
@@ -194,6 +197,9 @@ def _faults(job_type: JobType) -> Iterator[FieldFault]:
     """Yield every setting that makes no sense; the table's constraints say the same of numbers."""
     if not RUNTIME.fullmatch(job_type.runtime):
         yield FieldFault("/runtime", RUNTIME_FAULT)
+    for name, words in (("model_use", ModelUse), ("effects", Effects)):
+        if getattr(job_type, name) not in words.values:
+            yield FieldFault(f"/{name}", f"one of {', '.join(words.values)}.")
     bounds = {
         "max_attempts": (1, ATTEMPTS_MAX),
         "max_attempts_ceiling": (job_type.max_attempts, ATTEMPTS_MAX),

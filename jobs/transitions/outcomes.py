@@ -14,6 +14,7 @@ from jobs.transitions.preconditions import (
     check_token,
     implied_attempt,
     need_active,
+    need_model_call,
     recorded_before,
 )
 from jobs.transitions.work import (
@@ -35,8 +36,8 @@ def complete(*, entry: Entry, completions: list[dict[str, Any]]) -> list[Outcome
 
     Each completion: `task_id`; `worker_id`, default the request's; `attempt` and `fencing_token`
     (see `implied_attempt` for who may leave them out); `result` (JSON) and/or `result_pointer`;
-    `needs_review`. The answers come in the asked order; a task named twice is answered the second
-    time as its repetition.
+    `needs_review`; `no_model_reason`. The answers come in the asked order; a task named twice is
+    answered the second time as its repetition.
     """
     work = lock(
         [each["task_id"] for each in completions],
@@ -61,9 +62,7 @@ def _complete_one(work: Work, completion: dict[str, Any]) -> Outcome:
     """
     result, pointer = completion.get("result"), completion.get("result_pointer") or ""
     needs_review = bool(completion.get("needs_review"))
-    content = plain_content(
-        kind="complete", result=result, result_pointer=pointer, needs_review=needs_review
-    )
+    content = _content(completion, result, pointer, needs_review)
     locked = work.get(completion["task_id"])
     locked.worker_id = completion.get("worker_id") or ""
     if already_recorded(
@@ -78,19 +77,31 @@ def _complete_one(work: Work, completion: dict[str, Any]) -> Outcome:
         raise OutcomeUnknown("Report the result of the started execution first.")
     if locked.task.output_required and result is None and not pointer:
         raise InvalidArgument("This task requires an output: result or result_pointer.")
+    no_model_reason = without_secrets(completion.get("no_model_reason") or "")
+    if not no_model_reason:
+        need_model_call(locked)
     attempt = work.end_attempt(locked, Attempt.Outcome.COMPLETED)
     attempt.outcome_sha256 = content.stored
     attempt.result, attempt.result_pointer = result, pointer
     attempt.needs_review = needs_review
-    reviewed = locked.job.review_required or needs_review
+    reviewed = locked.job.review_required or needs_review or bool(no_model_reason)
     work.move(
         locked,
         State.REVIEW_REQUIRED if reviewed else State.COMPLETED,
         action="job.delivered" if reviewed else "job.completed",
         actor=work.worker.actor,
+        reason=no_model_reason,
         details={"outcome_sha256": content.stored},
     )
     return Outcome("recorded", locked)
+
+
+def _content(completion: dict[str, Any], result: Any, pointer: str, needs_review: bool) -> Content:
+    """Return what a completion says. A reason is words, of which secrets are taken out."""
+    content = {"result": result, "result_pointer": pointer, "needs_review": needs_review}
+    if reason := completion.get("no_model_reason"):
+        return redacted_content(kind="complete", **content, no_model_reason=reason)
+    return plain_content(kind="complete", **content)
 
 
 @sql.move

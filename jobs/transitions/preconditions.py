@@ -21,6 +21,7 @@ from governance.core.errors import (
     InvalidTransition,
     LeaseExpired,
     LeaseHeldByAnother,
+    ModelCallRequired,
     OutcomeUnknown,
     PreconditionFailed,
     RevisionMismatch,
@@ -28,7 +29,8 @@ from governance.core.errors import (
     SessionRequired,
     StaleFencingToken,
 )
-from jobs.models import Attempt, Execution, Job, Review
+from governance.money import ledger
+from jobs.models import Attempt, Execution, Job, ModelUse, Review
 from jobs.transitions.work import Content, EndedAttempt, LockedJob, State, Work
 
 #: The actors that are people, by where they come from: `user:anna` at the console, `command:anna`
@@ -122,6 +124,25 @@ def pausable(job: Job) -> DomainError | None:
 def resumable(job: Job) -> DomainError | None:
     """Return why the job's pause cannot be taken back."""
     return _unlike(job, paused=False)
+
+
+def need_model_call(locked: LockedJob) -> None:
+    """Refuse to complete work that must call a model and has not. Source: money, rule 1.
+
+    :raises ModelCallRequired: no call of the attempt ended at what it used.
+    """
+    if locked.type.model_use != ModelUse.REQUIRED:
+        return
+    attempt = locked.last_attempt
+    if (
+        attempt is None
+        or not attempt.governed
+        or not ledger.has_called(external_request_id=locked.identity(attempt))
+    ):
+        raise ModelCallRequired(
+            "No call of a model has ended at a cost; call one, or say `no_model_reason`.",
+            current={"state": locked.job.state},
+        )
 
 
 def reconcilable(execution: Execution, *, job: Job, reconciled: bool) -> DomainError | None:

@@ -28,7 +28,7 @@ from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
 from jobs.queries import MODELS, OPEN_ESCALATION, PAYLOAD, JobRecord
 from jobs.transitions.authority import ACTOR as AUTHORITY
-from jobs.transitions.authority import end_authority
+from jobs.transitions.authority import end_authority, fail_model_only
 
 State = Job.State
 
@@ -205,6 +205,8 @@ class Work:
         self._dropped: list[int] = []
         #: Jobs whose governed attempt has ended: what it may still do ends with it.
         self._disarmed: list[LockedJob] = []
+        #: Executions that ended with their attempt, whose calls are booked.
+        self._booked: list[str] = []
         self._events: list[AuditEvent] = []
         self._facts: list[Fact] = []
         self._fresh: list[Any] = []
@@ -351,7 +353,19 @@ class Work:
         self.touch_attempt(attempt)
         if attempt.governed:
             self._disarmed.append(locked)
+            self._end_model_only(locked, attempt)
         return attempt
+
+    def _end_model_only(self, locked: LockedJob, attempt: Attempt) -> None:
+        """Leave nothing in doubt that touched nothing but models, however the attempt ends."""
+        if not locked.job.unresolved_executions:
+            return
+        ended = fail_model_only(attempt=attempt, now=self.now)
+        if ended is not None:
+            self._booked.append(ended)
+            locked.job.unresolved_executions -= 1
+            details = {"external_request_id": ended}
+            self.note(locked, action="execution.failed", actor=AUTHORITY, details=details)
 
     def end_escalation(self, locked: LockedJob, *, actor: str, reason: str) -> None:
         """Close the job's open escalation, whose subject has ended."""
@@ -368,7 +382,7 @@ class Work:
         by_job_id = {locked.job.job_id: locked for locked in self._disarmed}
         jobs = [locked.job for locked in self._disarmed]
         self._disarmed = []
-        for released in end_authority(jobs=jobs, now=self.now):
+        for released in end_authority(jobs=jobs, now=self.now, booked=self._booked):
             event = released.event()
             locked = by_job_id[released.reservation.job_id]
             self.note(locked, action=event["action"], actor=AUTHORITY, details=event["after"])

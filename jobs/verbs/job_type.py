@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from agents.models import Agent
-from governance.core.fields import NO, YES, Choice, Choices, Field, Flag, Json, Text, Whole
+from governance.core.fields import YES, Choice, Choices, Field, Flag, Json, Text, Whole
 from governance.core.permissions import Permission
 from governance.core.switching import switchable
 from governance.core.verbs import Done, Target, Verb, of_row
@@ -30,11 +30,28 @@ def _count(name: str, help: str) -> Whole:
 
 NAME = Text(name="name", chars_max=60, help="a-z, 0-9, _ and -; it never changes.")
 WHO = Choice(name="agent", choices=_agents, required=False, blank="as it is", help="Who does it.")
-USES_MODEL = Flag(
-    name="uses_model",
+MODEL_USE = Choice(
+    name="model_use",
+    choices=(
+        ("none", "No model is called: routes are refused."),
+        ("allowed", "Models may be called."),
+        ("required", "Nothing is completed without a call that was paid for."),
+    ),
+    meant=True,
     required=False,
     blank="as it is",
-    help="Whether an execution needs a reservation.",
+    help="Whether its work calls models.",
+)
+EFFECTS = Choice(
+    name="effects",
+    choices=(
+        ("external", "Anything: what was started and has no result is in doubt."),
+        ("model_only", "Models only: a lost attempt is booked, and the job goes on."),
+    ),
+    meant=True,
+    required=False,
+    blank="as it is",
+    help="What an execution touches.",
 )
 ENABLED = Flag(
     name="enabled",
@@ -49,7 +66,8 @@ SETTINGS: tuple[Field, ...] = (
         required=False,
         help="For attempts whose worker names none.",
     ),
-    USES_MODEL,
+    MODEL_USE,
+    EFFECTS,
     _count("max_attempts", "Where a task says nothing."),
     _count("max_attempts_ceiling", "Beyond it no task may ask and no extension may go."),
     Whole(
@@ -105,7 +123,8 @@ SETTINGS: tuple[Field, ...] = (
 )
 #: What a new type must say, and is suggested.
 DECIDED = {
-    "uses_model": replace(USES_MODEL, required=True, initial=NO),
+    "model_use": replace(MODEL_USE, required=True, initial="allowed"),
+    "effects": replace(EFFECTS, required=True, initial="external"),
     "enabled": replace(ENABLED, required=True, initial=YES),
 }
 

@@ -190,7 +190,7 @@ class Cycle:
         from governance.money.models import Budget, BudgetWindow, NoRoom
         from jobs.models import JobType
 
-        JobType.objects.filter(name=TASK_TYPE).update(uses_model=True)
+        JobType.objects.filter(name=TASK_TYPE).update(model_use="required")
         now, end = clock.now(), clock.now() + timedelta(days=1)
         budget = Budget.objects.create(scope="agent", key=AGENT, window="day", cap=0)
         window = BudgetWindow.objects.create(budget=budget, kind="day", starts_at=now, ends_at=end)

@@ -168,8 +168,8 @@ class Governed:
 
 
 def use_a_model(job_type: str) -> None:
-    """Let jobs of a type need a reservation for their permits."""
-    JobType.objects.filter(name=job_type).update(uses_model=True)
+    """Let jobs of a type need a call of a model to be complete."""
+    JobType.objects.filter(name=job_type).update(model_use="required")
 
 
 @pytest.fixture

@@ -84,7 +84,7 @@ def test_the_example_is_applied_through_the_transitions(world: None) -> None:
     reviewer = Agent.objects.get(name="reviewer")
     assert (reviewer.max_risk_tier, reviewer.approve_cells) == ("low", True)
     kind = JobType.objects.select_related("agent").get(name="summarize_ticket")
-    assert (kind.agent, kind.max_attempts, kind.uses_model) == (reviewer, 2, True)
+    assert (kind.agent, kind.max_attempts, kind.model_use) == (reviewer, 2, "required")
     assert kind.inputs_schema["required"] == ["ticket"]
     assert Source.objects.get(name="ticket_desk").enabled
     assert Submitter.objects.filter(name="desk").exists()
@@ -173,7 +173,10 @@ models = ["local/new", "local/none"]
         ("[[prices]]\nprovider='a'\nmodel='b'\nrates={input=1,exit=2}\n", ["no rate exit"]),
         ("[[prices]]\nprovider='a'\nmodel='b'\nrates={input=1,output=2}\n", ["catalogue"]),
         ("[[prices]]\nprovider='a'\nmodel='b'\nfrom=2026-01-01\n", ["prices[0].from"]),
-        ("[job_types.new]\nuses_model = true\n", ["g.toml:1: job_types.new", "Say which agent"]),
+        (
+            '[job_types.new]\nmodel_use = "required"\n',
+            ["g.toml:1: job_types.new", "Say which agent"],
+        ),
         ("[job_types.new]\nagent = 'nobody'\n", ["There is no agent nobody"]),
         ("[job_types.rewrite]\nlease_seconds = 1\n", ["g.toml:2", "60 to"]),
         ("[job_types.rewrite]\ninputs_schema = '{'\n", ["g.toml:2", "no JSON"]),

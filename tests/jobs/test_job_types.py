@@ -242,14 +242,17 @@ class TestInTheConsole:
             "new",
             name="summary",
             agent="hermes",
-            uses_model="no",
+            model_use="allowed",
+            effects="external",
             enabled="yes",
         )
-        confirm(client, "jobs.jobtype", "configure", "summary", max_attempts="5", uses_model="yes")
+        confirm(
+            client, "jobs.jobtype", "configure", "summary", max_attempts="5", model_use="required"
+        )
         confirm(client, "jobs.jobtype", "set_schema", "summary", inputs_schema=json.dumps(TEXT))
 
         row = JobType.objects.get(name="summary")
-        assert (row.max_attempts, row.uses_model, row.inputs_schema) == (5, True, TEXT)
+        assert (row.max_attempts, row.model_use, row.inputs_schema) == (5, "required", TEXT)
         assert {event["actor"] for event in trail("job_type:summary")} == {"user:governor"}
         page = client.get(reverse("admin:jobs_jobtype_change", args=(row.pk,))).content.decode()
         assert "audit chain verified" in page

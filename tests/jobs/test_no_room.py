@@ -251,7 +251,7 @@ class TestWhatHasNoRoom:
     def test_stops_its_own_job_of_a_type_that_need_not_use_a_model(
         self, governed: Governed, make_job: Any, cap: Any
     ) -> None:
-        JobType.objects.update(uses_model=False)
+        JobType.objects.update(model_use="allowed")
         cap("agent", "hermes", Decimal(0))
         job, other = make_job(), make_job()
 

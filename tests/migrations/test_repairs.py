@@ -15,7 +15,8 @@ from agents.principals import identify
 from agents.transitions import credentials, sessions
 from agents.transitions.sessions import Boot
 from jobs import transitions
-from jobs.models import Job
+from jobs.bootstrap import install
+from jobs.models import Job, JobType
 from tests.work import ANNA
 
 
@@ -64,3 +65,17 @@ def test_lineages_of_before_are_read_from_the_audit_of_rotations(issue: Any, her
     assert lineages[agent_zero.credential_prefix] != of_first
     assert Session.objects.get().lineage == of_first
     assert CellApproval.objects.get().lineage == of_first
+
+
+@pytest.mark.django_db
+def test_a_type_that_used_a_model_must_call_one() -> None:
+    install()
+    migration = importlib.import_module("jobs.migrations.0030_model_use")
+
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE jobs_jobtype SET uses_model = (name = 'rewrite')")
+        cursor.execute(migration.FORWARD)
+
+    uses = dict(JobType.objects.values_list("name", "model_use"))
+    assert {name for name, use in uses.items() if use == "required"} == {"rewrite"}
+    assert set(uses.values()) == {"required", "allowed"}

@@ -55,7 +55,7 @@ def database(transactional_db: None, data_folder: Path) -> Iterator[Database]:
     with a_database_of_its_own(data_folder) as made:
         bootstrap.install()
         JobType.objects.update(backoff_base_seconds=0, max_attempts=4)
-        JobType.objects.filter(agent__name="openclaw").update(uses_model=True)
+        JobType.objects.filter(agent__name="openclaw").update(model_use="required")
         price_a_model(cap=CAP)
         yield made
 

@@ -24,7 +24,7 @@ from governance.money.pricing import RateSet
 from jobs import executions, transitions
 from jobs.bootstrap import install
 from jobs.executions import Binding
-from jobs.models import Job, JobType
+from jobs.models import Job, JobType, ModelUse
 
 AGENT, TASK, MODEL = "hermes", "demo-recovery", ("local", "stand-in")
 NAMED_DATABASES = {"DATABASE_URL", "DATABASE_OWNER_URL", "FENCEPOST_DSN", "FENCEPOST_OWNER_DSN"}
@@ -124,9 +124,9 @@ class Command(BaseCommand):
 
     def _people(self) -> tuple[_Worker, Principal]:
         install()
-        if not JobType.objects.get(name="content_prep").uses_model:
+        if JobType.objects.get(name="content_prep").model_use != ModelUse.REQUIRED:
             transitions.configure_job_type(
-                name="content_prep", settings=transitions.TypeSettings(uses_model=True), **ACT
+                name="content_prep", settings=transitions.TypeSettings(model_use="required"), **ACT
             )
         catalogue.set_model(provider=MODEL[0], name=MODEL[1], **ACT)
         rates = [RateSet(above_input_tokens=0, input=Decimal(1), output=Decimal(2))]

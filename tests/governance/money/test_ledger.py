@@ -830,7 +830,7 @@ def test_an_attempt_that_ends_releases_what_was_never_started():
     doubtful = ledger.reserve(request=another_request(), started=True)
     attempts = [(each.decision.job_id, 1) for each in (mine, doubtful)]
 
-    ended = ledger.release_all(attempts=attempts, actor="system:sweeper", reason="attempt ended")
+    ended = ledger.end_open(attempts=attempts, actor="system:sweeper", reason="attempt ended")
 
     assert [each.reservation.reservation_id for each in ended] == [mine.reservation.reservation_id]
     assert dict(Reservation.objects.values_list("reservation_id", "state")) == {
@@ -838,7 +838,7 @@ def test_an_attempt_that_ends_releases_what_was_never_started():
         other.reservation.reservation_id: "held",
         doubtful.reservation.reservation_id: "in_doubt",
     }
-    assert ledger.release_all(attempts=attempts, actor="system:sweeper", reason="again") == []
+    assert ledger.end_open(attempts=attempts, actor="system:sweeper", reason="again") == []
     assert_books_agree()
 
 

@@ -105,7 +105,7 @@ def test_every_counter_is_kept_and_the_cost_of_each(monkeypatch: pytest.MonkeyPa
     sync()
     cap("10")
     of = a_million(requirements=("tool=web_search", "searches=2"))
-    assert of.reservation.amount == Decimal("2.02")
+    assert of.reservation.amount == Decimal("2.10192")
 
     end = settle(
         the_reservation(of),

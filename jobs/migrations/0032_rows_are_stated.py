@@ -137,7 +137,10 @@ SELECT governance_state_rows('jobs_liveauthorization',
 
 
 class Migration(migrations.Migration):
-    dependencies = [("jobs", "0029_claim_by_type"), ("governance", "0014_rows_are_stated")]
+    dependencies = [
+        ("jobs", "0031_execution_effects_are_bound"),
+        ("governance", "0015_rows_are_stated"),
+    ]
 
     operations = [
         migrations.RunSQL(FORWARD, reverse_sql=BACKWARD),

@@ -441,7 +441,7 @@ SELECT governance_state_rows('governance_budget',
 
 
 class Migration(migrations.Migration):
-    dependencies = [("governance", "0013_spend_outward_triggers")]
+    dependencies = [("governance", "0014_unreserved_uses")]
 
     operations = [
         migrations.CreateModel(
