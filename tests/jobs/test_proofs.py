@@ -212,11 +212,11 @@ def test_a_change_that_is_no_move_becomes_an_event_of_the_databases(job, stateme
 
 def test_an_event_of_the_same_transaction_covers_only_what_it_states(job):
     catalogue.set_budget(scope="agent", key="hermes", window="day", cap=Decimal(3), **TEST)
-    Budget.objects.filter(scope="agent").update(soft_cap=Decimal(9))
+    Budget.objects.filter(scope="agent").update(soft_cap=Decimal(2))
 
     at_commit()
 
-    assert OutsideChange.objects.get().after["soft_cap"] == "9.000000000000"
+    assert OutsideChange.objects.get().after["soft_cap"] == "2.000000000000"
 
 
 def test_a_move_that_states_the_row_again_settles_the_change(job):
