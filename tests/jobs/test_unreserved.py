@@ -283,3 +283,13 @@ def test_the_console_shows_what_was_not_reserved(
         in client.get(reverse("admin:governance_unreserveduse_changelist")).content.decode()
     )
     assert "Used and not reserved" in client.get(reverse("admin:console_inbox")).content.decode()
+
+
+@pytest.mark.parametrize("key", ["*", "hermes"])
+def test_a_new_budget_counts_what_was_not_reserved(
+    governed: Governed, make_job: MakeJob, key: str
+) -> None:
+    governed.result(begin_without(governed, make_job()), usage=USAGE)
+    catalogue.set_budget(scope="agent", key=key, window="day", cap=Decimal(9), **TEST)
+    assert BudgetWindow.objects.get(budget__scope="agent").spent == COST
+    assert list(ledger.verify()) == []

@@ -259,7 +259,7 @@ def test_a_refusal_for_want_of_room_says_which_budget_is_full_and_what_holds_it(
     spent = reserved()
     resolve("settled", reservation_id=spent.reservation.reservation_id, usage=Usage(0, 1),
             actor=ACTOR)  # fmt: skip
-    held = [reserved(max_output_tokens=0) for _ in range(2)]
+    held = [reserved(estimated_input_tokens=998, max_output_tokens=1) for _ in range(2)]
     reserved(agent="openclaw")
 
     refusal = ledger.reserve(request=request()).refusal
@@ -287,7 +287,7 @@ def test_a_refusal_for_want_of_room_says_which_budget_is_full_and_what_holds_it(
 def test_of_what_holds_a_full_budget_five_are_told_the_largest_first():
     cap(str(LARGE_CALL))
     for n in range(1, 8):
-        reserved(estimated_input_tokens=n * 10, max_output_tokens=0)
+        reserved(estimated_input_tokens=n * 10 - 2, max_output_tokens=1)
 
     told = ledger.reserve(request=request(max_output_tokens=10**6)).refusal.current
 
