@@ -195,7 +195,7 @@ def _book(work: Work, locked: LockedJob, execution: Execution, report: Report) -
         )
         return
     usage = read_usage(report.usage)
-    if isinstance(usage, Usage):
+    if isinstance(usage, Usage) and any(usage.counts.values()):
         usage = ledger.excess_of(external_request_id=external, usage=usage) or None
     resolved = ledger.resolve(end=report.end_of(reservation_id, usage), actor=actor)
     note_money(work, locked, resolved, actor=actor)
