@@ -100,19 +100,26 @@ def until_it_waits(future: Future[Any], *, waiting: int = 1) -> bool:
 
 @pytest.fixture(autouse=True)
 def _alone(transactional_db: None) -> Iterator[None]:
-    """Wait until the server has seen the other connections end, so that the database can go."""
+    """Wait until the server has seen the connections of the test end, so that the database can go.
+
+    What was open before it, of a browser's test for one, is none of its own.
+    """
+    before = _others()
     yield
     wakeups.close()  # who queued a job has told so, through a connection that would stay
     give_up = time.monotonic() + SECONDS_MAX
-    while time.monotonic() < give_up:
-        with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-                " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            )
-            if not cursor.fetchone()[0]:
-                return
+    while _others() - before and time.monotonic() < give_up:
         time.sleep(POLL_SECONDS)
+
+
+def _others() -> set[int]:
+    """Return the connections to this database beside the test's own."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
+            " AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        return {pid for (pid,) in cursor.fetchall()}
 
 
 def outcome_of(future: Future[Any]) -> Any:
