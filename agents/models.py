@@ -349,11 +349,11 @@ class Presence(models.Model):
 
     def not_asked_for(self, *, at: datetime) -> list[NotAsked]:
         """Return the types that the process does not ask for at that instant, as it says."""
-        said = (
+        types = (
             NotAsked(each["task_type"], each["reason"], datetime.fromisoformat(each["until"]))
             for each in self.not_asking or ()
         )
-        return [each for each in said if each.until > at]
+        return [each for each in types if each.until > at]
 
 
 class MaintenanceInhibit(models.Model):

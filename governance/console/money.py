@@ -63,8 +63,9 @@ OLD_LIST_PAGES = (
     "index",
     *(f"governance_{name}_" for name in ("languagemodel", "price", "routepolicy", "budget")),
 )
-#: For how long a call that cost more than was held for it stands in the inbox.
-OVERRUN_DAYS = 7
+#: So long a call that cost more than was held for it, and what was used and not reserved, stand in
+#: the inbox.
+OVERRUN_DAYS = UNRESERVED_DAYS = 7
 FLAGS = {
     "overrun": "over-run",
     "usage_missing": "usage missing",
@@ -72,8 +73,6 @@ FLAGS = {
     "unreserved": "not reserved",
     "unpriced": "no known price",
 }
-#: So long the inbox shows what was used and not reserved; it stays on its page.
-UNRESERVED_DAYS = 7
 
 
 @admin.register(LanguageModel)

@@ -110,6 +110,16 @@ def windows(scopes: dict[str, str], at: datetime) -> dict[str, Any]:
     }
 
 
+def without_room(amounts: Sequence[Decimal | None], room: Sequence[sql.Row]) -> set[int]:
+    """Return the windows that have no room for one of the amounts. :param room: of `READ_ROOM`."""
+    stated = [amount for amount in amounts if amount is not None]
+    return {
+        row["id"]
+        for row in room
+        if row["cap"] is not None and any(row["used"] + amount > row["cap"] for amount in stated)
+    }
+
+
 def tell(rows: Sequence[sql.Row], *, at: datetime, refused: Collection[int] = ()) -> None:
     """Say of locked windows, once of each, that a soft cap was passed or that there is no room.
 

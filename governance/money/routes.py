@@ -35,6 +35,7 @@ from governance.money.budgets import (
     SHARE_MONEY,
     tell,
     windows,
+    without_room,
 )
 from governance.money.floors import held_tokens, too_large
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
@@ -257,7 +258,7 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
         room = [row for row in room if row["id"] is not None]
     chosen = _choose(candidates, room)
     if chosen is None:
-        tell(room, at=clock["now"], refused=_without_room(candidates, room))
+        tell(room, at=clock["now"], refused=without_room([c.amount for c in candidates], room))
         return _refused(request, candidates, before, at=clock["now"])
     routed = _written(request, candidates, chosen, room, at=clock["now"], started=started)
     held = chosen.amount or Decimal(0)
@@ -416,16 +417,6 @@ def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | Non
         if not candidate.over:
             return candidate
     return None
-
-
-def _without_room(candidates: list[Candidate], room: list[sql.Row]) -> set[int]:
-    """Return the windows that have no room for one of the models that could be used."""
-    amounts = [candidate.amount for candidate in candidates if candidate.amount is not None]
-    return {
-        row["id"]
-        for row in room
-        if row["cap"] is not None and any(row["used"] + amount > row["cap"] for amount in amounts)
-    }
 
 
 def _reason(candidates: list[Candidate]) -> str:

@@ -6,13 +6,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
 import httpx2
 import pytest
 
+from governance.money.models import NoRoom
 from jobs import objects, transitions, wakeups
 from jobs.models import Attempt, Job, Upload
 from tests.jobs.governed import price_a_model
@@ -136,7 +136,9 @@ def test_what_a_budget_has_no_room_for_is_deferred_at_no_attempt(submit, spawn):
     assert (job.state, job.attempts_left, job.deferrals) == ("queued", job.max_attempts, 1)
     assert (attempt.outcome, job.unconfirmed_deferrals) == ("deferred", 0)
     assert attempt.error_message.startswith("BUDGET_EXHAUSTED: ")
-    assert job.available_at == attempt.ended_at + timedelta(seconds=300)
+    # Nothing but the note of no room keeps it: it moves as soon as there is room.
+    assert job.available_at == attempt.ended_at
+    assert NoRoom.objects.filter(scope="agent", key="hermes").exists()
 
 
 def test_a_killed_workers_attempt_is_told_as_lost_and_the_next_attempt_does_the_work(

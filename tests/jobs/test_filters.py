@@ -237,6 +237,8 @@ def test_an_index_serves_each_filter(
     [statement] = [s for s in statements if "ORDER BY" in s[0] and '"jobs_job"' in s[0]]
     # Of one row any plan is as good; what is asked is whether the index fits the condition.
     text = statement[0].replace('"jobs_job"."submitted_by" = %s', "%s <> ''")
+    # Nor whether a walk in the order of the page would do as well.
+    text = text.partition(" ORDER BY ")[0]
 
     plan = plans.plan_of((text, statement[1]), disabled=("seqscan",))
 

@@ -110,6 +110,9 @@ class Calls:
     def list_job_events(self) -> Any:
         return self.ops.get(f"/v1/jobs/{self.good.task_id}/events")
 
+    def get_spend(self) -> Any:
+        return self.ops.get("/v1/spend")
+
     def list_skills(self) -> Any:
         return self.worker.get("/v1/hermes/skills")
 
@@ -127,7 +130,7 @@ ON_PAGES = (
 #: These find the jobs at work; the others before.
 AT_WORK = {"complete_jobs", "heartbeat_leases"}
 #: These have nothing of the job in their answer.
-WITHOUT = {"list_skills", "list_job_attempts", "list_job_events"}
+WITHOUT = {"get_spend", "list_skills", "list_job_attempts", "list_job_events"}
 
 
 @pytest.mark.parametrize("kind", PLANTED)

@@ -31,6 +31,8 @@ APPEND_ONLY = {
     "governance_adjustmentverdict",
     "governance_adjustmentposting",
     "governance_agedreservation",
+    "governance_unreserveduse",
+    "governance_unreservedposting",
     "agents_activation",
     "agents_admissionchange",
     "agents_formersession",

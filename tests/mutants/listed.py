@@ -213,8 +213,8 @@ MUTANTS = (
     Mutant(
         "hold of the next job",
         CLAIMS,
-        """            AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp()\n""",
-        "",
+        """            AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp(){{also}}\n""",
+        "            {{also}}\n",
         ("tests/jobs/test_hold_until.py",),
     ),
     Mutant(
@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant(
         "lock of a claim",
         CLAIMS,
-        "            FOR NO KEY UPDATE SKIP LOCKED) n",
-        "            ) n",
+        '    locking = "FOR NO KEY UPDATE OF c SKIP LOCKED" if lock else ""\n',
+        '    locking = ""\n',
         ("tests/races/test_claim.py",),
     ),
     Mutant(
