@@ -90,14 +90,14 @@ def beat(
     return _standing(caller, Agent.objects.get(pk=caller.agent_id))
 
 
-def _as_json(said: Sequence[NotAsked]) -> str | None:
+def _as_json(types: Sequence[NotAsked]) -> str | None:
     rows = [
         {
             "task_type": each.task_type,
             "reason": without_secrets(each.reason),
             "until": instant(each.until),
         }
-        for each in said
+        for each in types
     ]
     return json.dumps(rows) if rows else None
 

@@ -57,14 +57,12 @@ from governance.money.uses import UnreservedUse
 #: Budget bars that the overview shows, the fullest first.
 BARS_SHOWN = 12
 ROWS_SHOWN = 24
-#: Providers change prices more often than this.
 LIST_DAYS_MAX = 30
 OLD_LIST_PAGES = (
     "index",
     *(f"governance_{name}_" for name in ("languagemodel", "price", "routepolicy", "budget")),
 )
-#: So long a call that cost more than was held for it, and what was used and not reserved, stand in
-#: the inbox.
+#: So long an over-run, and what was not reserved, stand in the inbox.
 OVERRUN_DAYS = UNRESERVED_DAYS = 7
 FLAGS = {
     "overrun": "over-run",

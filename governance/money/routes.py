@@ -39,12 +39,7 @@ from governance.money.budgets import (
 )
 from governance.money.floors import held_tokens, too_large
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
-from governance.money.pricing import (
-    PriceList,
-    PriceUnusable,
-    document_of_first_rates,
-    text_of,
-)
+from governance.money.pricing import PriceList, PriceUnusable, document_of_first_rates, text_of
 from governance.money.requests import RouteRequest
 
 State = Reservation.State
@@ -254,7 +249,7 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
             sql.Statement(LOCK_WINDOWS, params),
             sql.Statement(READ_ROOM, params),
         )
-        # A process of an earlier release may make a budget meanwhile: it counts from the next call.
+        # One that an earlier release makes meanwhile counts from the next call.
         room = [row for row in room if row["id"] is not None]
     chosen = _choose(candidates, room)
     if chosen is None:
