@@ -23,7 +23,7 @@ from governance.core.errors import (
     SessionSuperseded,
 )
 from jobs import transitions
-from jobs.models import Attempt, Execution, Job, Lease, Permit
+from jobs.models import Attempt, Execution, Job, JobType, Lease, ModelUse, Permit
 from tests.jobs.governed import Governed
 from tests.world import TEST
 
@@ -42,6 +42,8 @@ def no_gate(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def held(governed: Governed, make_job: MakeJob) -> Held:
     """A job that the session holds, as its writes name it."""
+    # What it completes without a call of a model is not what these races are about.
+    JobType.objects.update(model_use=ModelUse.ALLOWED)
     claimed = governed.claim(make_job())
     assert claimed.grant is not None
     return {

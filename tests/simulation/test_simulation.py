@@ -21,9 +21,10 @@ from agents.transitions import credentials, principals
 from governance.core import clock
 from governance.core.errors import DomainError
 from governance.core.models import Fact
+from governance.money import room
 from governance.relay.models import StreamHold
 from jobs import bootstrap, transitions
-from jobs.models import Job, JobType, Lease
+from jobs.models import Job, JobType, Lease, ModelUse
 from tests.jobs.governed import price_a_model
 from tests.simulation import governed, lives
 from tests.simulation.governed import CAP, GovernedWorker, Misfortune, Operator
@@ -169,6 +170,11 @@ def cast(
 
 def settle(agents: list[Principal], outside: Outside) -> None:
     """Bring what is left to its end: nothing is stuck when misfortune is over."""
+    room.clear_all()
+    for kind in JobType.objects.filter(model_use=ModelUse.REQUIRED):
+        # Who finishes what is left calls no model.
+        terms = transitions.TypeSettings(model_use=ModelUse.ALLOWED)
+        transitions.configure_job_type(name=kind.name, settings=terms, **lives.OPERATOR)
     for job in Job.objects.filter(paused=True, finished_at=None):
         transitions.resume(task_id=job.task_id, **lives.OPERATOR)
     give_up = time.monotonic() + SETTLE_SECONDS_MAX
@@ -186,7 +192,8 @@ def settle(agents: list[Principal], outside: Outside) -> None:
         if not left.exists() and not governed.unknown_executions():
             return
         assert time.monotonic() < give_up, list(left.values_list("task_id", "state")[:5])
-    raise AssertionError(f"stuck: {list(left.values_list('task_id', 'state')[:5])}")
+    names = ("task_id", "state", "available_at", "hold_until", "deferrals", "attempt")
+    raise AssertionError(f"stuck: {list(left.values(*names)[:5])}")
 
 
 def say(act: Callable[..., Any], **named: Any) -> None:
