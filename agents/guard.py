@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db.models import Q
@@ -45,9 +45,9 @@ class Watch:
     heard_at: datetime | None
     workers_fresh: int = 0
     workers_expected: int = 1
-    silent: Sequence[Worker] = field(default=())
+    silent: Sequence[Worker] = ()
     #: What workers of it do not ask for now, as they say, each type once.
-    not_asking: Sequence[NotAsked] = field(default=())
+    not_asking: Sequence[NotAsked] = ()
 
     @property
     def alarming(self) -> bool:

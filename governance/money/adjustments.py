@@ -26,11 +26,11 @@ from governance.core.errors import (
     SelfApproval,
 )
 from governance.core.reasons import required
-from governance.money import room
-from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_overrun
+from governance.money.budgets import SHARE_MONEY
 from governance.money.corrections import Adjustment, AdjustmentPosting, AdjustmentVerdict
 from governance.money.models import CURRENCY, Reservation
 from governance.money.openings import IN_WINDOW
+from governance.money.postings import post
 from governance.money.pricing import text_of
 from governance.money.reservations import LOCK_RESERVATIONS
 
@@ -236,13 +236,5 @@ def _post(adjustment: Adjustment, *, at: datetime) -> None:
     ids = [row["id"] for row in found]
     if not ids:
         return
-    count = len(ids)
     rows = [AdjustmentPosting(adjustment=adjustment, window_id=window) for window in ids]
-    *_, posted, roomy = sql.pipeline(
-        sql.Statement(LOCK_HELD_WINDOWS, (ids,)),
-        sql.insert(rows),
-        sql.Statement(POST, (ids, [Decimal(0)] * count, [adjustment.amount] * count)),
-        room.clear_of_windows(ids),
-    )
-    room.cleared(roomy)
-    note_overrun(posted, at=at)
+    post(dict.fromkeys(ids, (Decimal(0), adjustment.amount)), sql.insert(rows), at=at)

@@ -26,11 +26,11 @@ from governance.money.pricing import (
     PriceUnusable,
     Terms,
     Usage,
-    estimate_of,
     text_of,
     window_of,
 )
 from governance.money.published import COUNTERS
+from governance.money.reservations import unknown_cost
 from governance.money.routes import PRICE_COLUMNS, price_list
 from governance.money.unreserved import cost_of
 
@@ -360,13 +360,17 @@ def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
 
 
 def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> Iterator[Difference]:
-    cost = Decimal(0)
+    cost, at = Decimal(0), row["reserved_at"]
     if row["cost_basis"] == "estimate":
-        cost = row["amount"] if row["input_tokens"] is not None else _unknown(row, price, terms)
+        cost = (
+            row["amount"]
+            if row["input_tokens"] is not None
+            else unknown_cost(row, price, terms, held=row["amount"], at=at)
+        )
     if row["cost_basis"] != "none" and row["input_tokens"] is not None:
         counted: dict[str, Any] = {name: row[name] or 0 for name in COUNTERS}
         counted |= {name: row[name] for name in NAMED}
-        found = price.cost(Usage(**counted), at=row["reserved_at"], terms=terms)
+        found = price.cost(Usage(**counted), at=at, terms=terms)
         # An estimate is never below what was counted.
         cost = max(cost, found.total)
     if row["cost"] != cost:
@@ -376,18 +380,6 @@ def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> I
         if parts != row["cost"]:
             found_parts = text_of(parts)
             yield Difference("resolution.cost_split", subject, text_of(row["cost"]), found_parts)
-
-
-def _unknown(row: sql.Row, price: PriceList, terms: Terms) -> Decimal:
-    return estimate_of(
-        price,
-        held=row["amount"],
-        request_bytes=row["request_bytes"],
-        input_tokens=row["estimated_input_tokens"],
-        output_tokens=row["max_output_tokens"],
-        at=row["reserved_at"],
-        terms=terms,
-    )
 
 
 def read_rows(statement: str) -> Iterator[sql.Row]:

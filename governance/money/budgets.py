@@ -98,6 +98,14 @@ def scopes_of(*, agent: str, job_type: str, task_id: str) -> dict[str, str]:
     }
 
 
+def caps_of(budget: Budget) -> dict[str, str | None]:
+    """Return the caps of a budget as events and facts have them."""
+    return {
+        "cap": None if budget.cap is None else text_of(budget.cap),
+        "soft_cap": None if budget.soft_cap is None else text_of(budget.soft_cap),
+    }
+
+
 def windows(scopes: dict[str, str], at: datetime) -> dict[str, Any]:
     kinds = list(Budget.Window.values)
     bounds = [window_of(kind, at) for kind in kinds]
@@ -159,10 +167,7 @@ def _full(row: sql.Row) -> bool:
 
 
 def _say(budget: Budget, window: BudgetWindow, *, action: str, at: datetime) -> None:
-    caps = {
-        "cap": None if budget.cap is None else text_of(budget.cap),
-        "soft_cap": None if budget.soft_cap is None else text_of(budget.soft_cap),
-    }
+    caps = caps_of(budget)
     used = text_of(window.held + window.spent)
     audit.record(budget, action=action, actor=ACTOR, at=at, after={"used": used} | caps)
     data = caps | {
@@ -204,9 +209,5 @@ def note(used: dict[int, Decimal], *, action: str, at: datetime) -> None:
             action=action,
             actor=ACTOR,
             at=at,
-            after={
-                "used": text_of(used[budget.pk]),
-                "cap": None if budget.cap is None else text_of(budget.cap),
-                "soft_cap": None if budget.soft_cap is None else text_of(budget.soft_cap),
-            },
+            after={"used": text_of(used[budget.pk])} | caps_of(budget),
         )

@@ -17,7 +17,7 @@ from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
 from governance.core.switching import switchable
 from governance.money import room, scopes
-from governance.money.budgets import TAKE_MONEY
+from governance.money.budgets import TAKE_MONEY, caps_of
 from governance.money.models import Budget
 from governance.money.openings import open_windows
 from governance.money.pricing import is_amount, text_of
@@ -197,8 +197,4 @@ def _wrong_caps(cap: Decimal | None, soft_cap: Decimal | None) -> Iterator[Field
 
 
 def _terms(budget: Budget) -> dict[str, Any]:
-    return {
-        "cap": None if budget.cap is None else text_of(budget.cap),
-        "soft_cap": None if budget.soft_cap is None else text_of(budget.soft_cap),
-        "enabled": budget.enabled,
-    }
+    return caps_of(budget) | {"enabled": budget.enabled}

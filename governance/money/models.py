@@ -498,6 +498,9 @@ class Resolution(models.Model):
     was reported could not be settled by; `usage_sent` keeps it as it came.
     """
 
+    #: What a person should look at.
+    FLAGS = ("overrun", "usage_missing", "usage_odd")
+
     class Basis(models.TextChoices):
         USAGE = "usage"
         ESTIMATE = "estimate"
@@ -582,5 +585,5 @@ class Resolution(models.Model):
 
     @property
     def flags(self) -> list[str]:
-        """Return what a person should look at: `overrun`, `usage_missing`, `usage_odd`."""
-        return [name for name in ("overrun", "usage_missing", "usage_odd") if getattr(self, name)]
+        """Return which of `FLAGS` it has."""
+        return [name for name in self.FLAGS if getattr(self, name)]

@@ -28,13 +28,14 @@ from governance.core.errors import (
     ModelReservationStateInvalid,
     NotFound,
 )
-from governance.money import room
-from governance.money.budgets import LOCK_HELD_WINDOWS, POST, SHARE_MONEY, note_overrun
+from governance.money.budgets import SHARE_MONEY
 from governance.money.counting import count
 from governance.money.models import Reservation, Resolution
+from governance.money.postings import post
 from governance.money.pricing import (
     NAMED,
     OddUsage,
+    PriceList,
     PriceUnusable,
     Terms,
     Usage,
@@ -335,27 +336,34 @@ def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
     if end.basis == Resolution.Basis.NONE:
         return _Settled(Decimal(0), end.basis)
     terms, price = Terms.read(json.loads(row["requirements"])), price_list(row)
-    unknown = estimate_of(
-        price,
-        held=held,
-        request_bytes=row["request_bytes"],
-        input_tokens=row["estimated_input_tokens"],
-        output_tokens=row["max_output_tokens"],
-        at=reservation.reserved_at,
-        terms=terms,
-    )
+    unknown = partial(unknown_cost, row, price, terms, held=held, at=reservation.reserved_at)
     if not isinstance(usage, Usage):
         sent = usage.sent if isinstance(usage, OddUsage) else None
-        return _Settled(unknown, Resolution.Basis.ESTIMATE, sent=sent)
+        return _Settled(unknown(), Resolution.Basis.ESTIMATE, sent=sent)
     try:
         found = price.cost(usage, at=reservation.reserved_at, terms=terms)
     except PriceUnusable:
-        return _Settled(unknown, Resolution.Basis.ESTIMATE, sent=usage.stated)
+        return _Settled(unknown(), Resolution.Basis.ESTIMATE, sent=usage.stated)
     if found.unpriced:
         cost = max(held, found.total)
         return _Settled(cost, Resolution.Basis.ESTIMATE, columns_of(usage), sent=usage.stated)
     split = {name: text_of(part) for name, part in found.split.items()}
     return _Settled(found.total, Resolution.Basis.USAGE, columns_of(usage), split)
+
+
+def unknown_cost(
+    row: sql.Row, price: PriceList, terms: Terms, *, held: Decimal, at: datetime
+) -> Decimal:
+    """Return what a call is booked at that nobody has counted; `row` has what its route says."""
+    return estimate_of(
+        price,
+        held=held,
+        request_bytes=row["request_bytes"],
+        input_tokens=row["estimated_input_tokens"],
+        output_tokens=row["max_output_tokens"],
+        at=at,
+        terms=terms,
+    )
 
 
 def columns_of(usage: Usage) -> dict[str, Any]:
@@ -371,8 +379,8 @@ def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime
         for window in windows[each.reservation.reservation_id]:
             freed[window] += each.reservation.amount
             cost[window] += each.resolution.cost
-    ids = sorted(freed)
-    *_, posted, roomy = sql.pipeline(
+    post(
+        {window: (freed[window], cost[window]) for window in freed},
         sql.insert([each.resolution for each in fresh]),
         sql.Statement(
             END_RESERVATIONS,
@@ -381,9 +389,5 @@ def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime
                 [str(each.reservation.state) for each in fresh],
             ),
         ),
-        sql.Statement(LOCK_HELD_WINDOWS, (ids,)),
-        sql.Statement(POST, (ids, [freed[i] for i in ids], [cost[i] for i in ids])),
-        room.clear_of_windows(ids),
+        at=at,
     )
-    note_overrun(posted, at=at)
-    room.cleared(roomy)

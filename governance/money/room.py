@@ -28,6 +28,7 @@ from governance.money.budgets import (
     LOCK_WINDOWS,
     OPEN_WINDOWS,
     READ_ROOM,
+    scopes_of,
     windows,
 )
 from governance.money.models import Budget, NoRoom, RouteDecision
@@ -109,12 +110,7 @@ def note(*, decision: RouteDecision, by_scope: bool) -> datetime | None:
     amount = _least(decision)
     if amount is None:
         return None
-    scopes = {
-        Budget.Scope.GLOBAL.value: "",
-        Budget.Scope.AGENT.value: decision.agent,
-        Budget.Scope.JOB_TYPE.value: decision.job_type,
-        Budget.Scope.JOB.value: decision.task_id,
-    }
+    scopes = scopes_of(agent=decision.agent, job_type=decision.job_type, task_id=decision.task_id)
     [clock] = sql.pipeline(sql.Statement(READ_CLOCK))[0]
     at, params = clock["now"], windows(scopes, clock["now"])
     *_, room = sql.pipeline(

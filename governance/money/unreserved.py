@@ -24,14 +24,13 @@ from governance.core.clock import READ_CLOCK
 from governance.money.budgets import (
     LOCK_WINDOWS,
     OPEN_WINDOWS,
-    POST,
     READ_ROOM,
     SHARE_MONEY,
-    note_overrun,
     scopes_of,
     windows,
 )
 from governance.money.models import Resolution
+from governance.money.postings import post
 from governance.money.pricing import (
     NAMED,
     OddUsage,
@@ -295,7 +294,4 @@ def _post(use: UnreservedUse, *, at: datetime) -> None:
     writes = [sql.insert([use])]
     if ids:
         writes.append(sql.insert([UnreservedPosting(use=use, window_id=each) for each in ids]))
-    *_, posted = sql.pipeline(
-        *writes, sql.Statement(POST, (ids, [Decimal(0)] * len(ids), [use.cost] * len(ids)))
-    )
-    note_overrun(posted, at=at)
+    post(dict.fromkeys(ids, (Decimal(0), use.cost)), *writes, at=at)

@@ -18,7 +18,7 @@ from jobs.models import Job
 ROWS_PER_FETCH = 2000
 #: What is read of each end, and of its reservation and decision, by the name in a row.
 MEMBERS = (
-    "ended_as", "cost", "cost_basis", "cost_split", "overrun", "usage_missing", "usage_odd",
+    "ended_as", "cost", "cost_basis", "cost_split", *Resolution.FLAGS,
     "provider_response_id", "resolved_at", *COUNTERS, *NAMED,
 )  # fmt: skip
 BESIDE = {
@@ -70,4 +70,4 @@ def read_calls(*, since: date, until: date) -> Iterator[Mapping[str, Any]]:
 
 def flags_of(row: Mapping[str, Any]) -> list[str]:
     """Return what a person should look at, as `Resolution.flags` does."""
-    return [name for name in ("overrun", "usage_missing", "usage_odd") if row[name]]
+    return [name for name in Resolution.FLAGS if row[name]]
