@@ -29,7 +29,7 @@ from governance.core.reasons import required
 from governance.money.budgets import SHARE_MONEY
 from governance.money.corrections import Adjustment, AdjustmentPosting, AdjustmentVerdict
 from governance.money.models import CURRENCY, Reservation
-from governance.money.openings import IN_WINDOW
+from governance.money.openings import BUDGETS, RESERVED_IN_WINDOW
 from governance.money.postings import post
 from governance.money.pricing import text_of
 from governance.money.reservations import LOCK_RESERVATIONS
@@ -53,10 +53,8 @@ OF_ONE = (
     "SELECT h.window_id AS id FROM governance_reservationhold h"
     " WHERE h.reservation_id = r.reservation_id"
     " UNION SELECT w.id FROM governance_routedecision d"
-    " CROSS JOIN LATERAL (VALUES ('global', ''), ('agent', r.agent), ('job_type', d.job_type),"
-    "  ('job', r.task_id)) AS s(scope, key)"
-    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, '*')"
-    + IN_WINDOW
+    + BUDGETS.format(agent="r.agent", job_type="d.job_type", task_id="r.task_id")
+    + RESERVED_IN_WINDOW
     + " WHERE d.decision_id = r.decision_id"
     "  AND EXISTS (SELECT 1 FROM governance_budgetopening o WHERE o.window_id = w.id)"
 )

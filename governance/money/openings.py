@@ -13,31 +13,34 @@ from governance.core import sql
 from governance.money.models import Budget
 from governance.money.pricing import window_of
 
+# The budgets of whatever scope something falls under. In the braces stand the columns that say.
+BUDGETS = (
+    " CROSS JOIN LATERAL (VALUES ('global', ''), ('agent', {agent}), ('job_type', {job_type}),"
+    "  ('job', {task_id})) AS s(scope, key)"
+    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, '*')"
+)
 # The calls of each budget's windows, whether counted or not. A call is of the window in which it
 # was reserved.
 SEEN = (
     " FROM governance_reservation r"
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
-    " CROSS JOIN LATERAL (VALUES ('global', ''), ('agent', r.agent), ('job_type', d.job_type),"
-    "  ('job', r.task_id)) AS s(scope, key)"
-    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, '*')"
+    + BUDGETS.format(agent="r.agent", job_type="d.job_type", task_id="r.task_id")
 )
 COUNTED_FOR = "CASE b.key WHEN '*' THEN s.key ELSE '' END"
+# The window of the budget in which something was. In the braces stands when.
 IN_WINDOW = (
     " JOIN governance_budgetwindow w ON w.budget_id = b.id"
-    f"  AND w.counted_for = {COUNTED_FOR} AND r.reserved_at >= w.starts_at"
-    "  AND (w.ends_at IS NULL OR r.reserved_at < w.ends_at)"
+    f"  AND w.counted_for = {COUNTED_FOR} AND {{at}} >= w.starts_at"
+    "  AND (w.ends_at IS NULL OR {at} < w.ends_at)"
 )
+RESERVED_IN_WINDOW = IN_WINDOW.format(at="r.reserved_at")
 NOT_HELD = (
     " NOT EXISTS (SELECT 1 FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id AND h.window_id = w.id)"
 )
 # What was used and not reserved; it is of the window in which it was recorded.
-UNRESERVED = (
-    " FROM governance_unreserveduse u"
-    " CROSS JOIN LATERAL (VALUES ('global', ''), ('agent', u.agent), ('job_type', u.job_type),"
-    "  ('job', u.task_id)) AS s(scope, key)"
-    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, '*')"
+UNRESERVED = " FROM governance_unreserveduse u" + BUDGETS.format(
+    agent="u.agent", job_type="u.job_type", task_id="u.task_id"
 )
 # What ended calls cost that a window does not hold, with what was corrected before it counted them,
 # and what was used beside them and not posted to it.
@@ -45,7 +48,7 @@ UNCOUNTED = (
     "SELECT c.id, sum(c.spent) AS spent FROM ("
     "SELECT w.id, e.cost + coalesce(a.amount, 0) AS spent"
     + SEEN
-    + IN_WINDOW
+    + RESERVED_IN_WINDOW
     + " JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
     " LEFT JOIN LATERAL (SELECT sum(a.amount) AS amount FROM governance_adjustment a"
     "  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id"
@@ -57,10 +60,8 @@ UNCOUNTED = (
     + NOT_HELD
     + " AND {which} UNION ALL SELECT w.id, u.cost AS spent"
     + UNRESERVED
-    + " JOIN governance_budgetwindow w ON w.budget_id = b.id"
-    f"  AND w.counted_for = {COUNTED_FOR} AND u.recorded_at >= w.starts_at"
-    "  AND (w.ends_at IS NULL OR u.recorded_at < w.ends_at)"
-    " WHERE u.cost IS NOT NULL AND NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
+    + IN_WINDOW.format(at="u.recorded_at")
+    + " WHERE u.cost IS NOT NULL AND NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
     "   WHERE q.use_id = u.use_id AND q.window_id = w.id) AND {which}) c GROUP BY c.id"
 )
 # The windows of one budget that lie at an instant: that of a budget for one key also where nothing
@@ -87,7 +88,7 @@ LOCK = (
 )
 HOLD_OPEN = (
     "WITH held AS (INSERT INTO governance_reservationhold (reservation_id, window_id)"
-    " SELECT r.reservation_id, w.id" + SEEN + IN_WINDOW + " WHERE b.id = %(budget)s"
+    " SELECT r.reservation_id, w.id" + SEEN + RESERVED_IN_WINDOW + " WHERE b.id = %(budget)s"
     "  AND w.starts_at = %(starts)s AND r.state IN ('held', 'in_doubt') AND"
     + NOT_HELD
     + " RETURNING reservation_id, window_id),"
