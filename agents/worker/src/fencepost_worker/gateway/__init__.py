@@ -1,0 +1,1 @@
+"""The model gateway: what a program behind the worker calls models through."""
