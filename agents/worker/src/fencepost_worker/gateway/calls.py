@@ -45,6 +45,8 @@ log = logging.getLogger("fencepost_worker")
 LARGE_BODY_BYTES = 256 * 1024
 #: What a call may use where its request states no limit and nobody names one; money, rule 3.
 OUTPUT_TOKENS_LOST = 16_384
+#: More parts of a kind than a route is told of.
+PARTS_MAX = 99_999
 #: Statuses that say that a key or an account is at fault, or that there is no room for now.
 NOTED_STATUSES = frozenset({401, 402, 403, 429, 503, 529})
 
@@ -228,14 +230,13 @@ class GovernedCall:
         needs: dict[str, Any] = {
             "api": str(self._incoming.face),
             "request_sha256": digest,
-            "requirements": list(asked.requirements),
+            "requirements": _requirements(asked),
+            "request_bytes": asked.estimated_text_bytes,
         }
         if asked.model:
             needs["wanted_model"] = asked.model
         if asked.max_output_tokens:
             needs["max_output_tokens"] = asked.max_output_tokens * asked.choices
-        if not asked.by_reference:
-            needs["request_bytes"] = asked.estimated_text_bytes
         if before is not None:
             needs["fallback_of"] = before.route_request_id
         return needs
@@ -423,6 +424,16 @@ async def answer_refusal(reply: Reply, face: Face, refusal: CallRefused) -> None
     )
     headers = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
     await reply.whole(status, headers, body)
+
+
+def _requirements(asked: Asked) -> list[str]:
+    """Return the terms of the price, and what the request holds beside its text.
+
+    Source: contract, section 6, "What a call is held at".
+    """
+    parts = {"images": asked.images, "pages": asked.pages, "audio_seconds": asked.audio_seconds}
+    counted = [f"{name}={min(count, PARTS_MAX)}" for name, count in parts.items() if count]
+    return [*asked.requirements, *counted, *(["content=by_reference"] * asked.by_reference)]
 
 
 def _of_start(why: Exception) -> CallRefused:
