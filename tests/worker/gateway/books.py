@@ -118,9 +118,7 @@ class Books:
     def _resolve(self, seen: Seen) -> tuple[int, dict[str, Any]]:
         reservation_id = seen.path.split("/")[3]
         call = next(
-            c
-            for c in self.calls
-            if c.answer["reservation"]["reservation_id"] == reservation_id
+            c for c in self.calls if c.answer["reservation"]["reservation_id"] == reservation_id
         )
         if call.end is not None:
             reason = "MODEL_RESERVATION_STATE_INVALID"
