@@ -48,7 +48,7 @@ OUTPUT_TOKENS_LOST = 16_384
 #: More parts of a kind than a route is told of.
 PARTS_MAX = 99_999
 #: Statuses that say that a key or an account is at fault, or that there is no room for now.
-NOTED_STATUSES = frozenset({401, 402, 403, 429, 503, 529})
+NOTED_STATUSES = frozenset({401, 402, 403, 429, 503, 522, 529})
 
 
 @dataclass(frozen=True)
