@@ -80,7 +80,8 @@ class LanguageModelAdmin(PlainPage):
     list_display = ("__str__", "enabled", "price_now", "context_tokens_max", "capabilities")
     list_filter = ("enabled",)
     page_fields = (
-        "provider", "name", "enabled", "capabilities", "context_tokens_max", "output_tokens_max",
+        "provider", "name", "enabled", "api", "capabilities", "context_tokens_max",
+        "output_tokens_max",
         "price_now",
     )  # fmt: skip
     page_template = "console/model.html"
@@ -161,7 +162,9 @@ class RoutePolicyAdmin(ChainedPage):
 
     list_display = ("__str__", "models", "created_at", "retired_at")
     list_filter = (InForce,)
-    page_fields = ("agent", "job_type", "risk_tier", "models", "created_at", "retired_at")
+    page_fields = (
+        "agent", "job_type", "risk_tier", "models", "max_output_tokens", "created_at", "retired_at",
+    )  # fmt: skip
     change_list_template = "console/policies.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RoutePolicy]:

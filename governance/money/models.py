@@ -14,6 +14,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from governance.core.models import ChainHead
+from governance.money.apis import Api
+from governance.money.pricing import OUTPUT_TOKENS_HELD
 
 CURRENCY = "USD"
 RISK_TIER_CHARS = 6
@@ -30,6 +32,7 @@ class LanguageModel(ChainHead):
     provider = models.CharField(max_length=60)
     name = models.CharField(max_length=120)
     enabled = models.BooleanField(default=True)
+    api = models.CharField(max_length=9, choices=Api, default=Api.OPENAI, db_default="openai")
     #: What a request may require: `tools`, `vision` ...
     capabilities = models.JSONField(default=list, blank=True)
     context_tokens_max = models.PositiveIntegerField(null=True, blank=True)
@@ -148,6 +151,10 @@ class RoutePolicy(ChainHead):
     risk_tier = models.CharField(max_length=RISK_TIER_CHARS, blank=True)
     created_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True, blank=True)
+    #: Tokens of output that a call is held at whose request states no limit.
+    max_output_tokens = models.PositiveIntegerField(
+        default=OUTPUT_TOKENS_HELD, db_default=OUTPUT_TOKENS_HELD
+    )
 
     class Meta:
         verbose_name_plural = "route policies"
@@ -346,6 +353,8 @@ class RouteDecision(models.Model):
     route_request_id = models.CharField(max_length=90)
     external_request_id = models.CharField(max_length=70)
     call = models.PositiveIntegerField()
+    #: The call of the attempt that failed and that this one is in place of.
+    fallback_of = models.PositiveIntegerField(null=True)
     task_id = models.CharField(max_length=100)
     job_id = models.UUIDField()
     attempt = models.PositiveIntegerField()

@@ -31,6 +31,7 @@ from governance.core.errors import (
 from governance.money.budgets import SHARE_MONEY
 from governance.money.counting import count
 from governance.money.models import Reservation, Resolution
+from governance.money.policies import PRICE_COLUMNS, price_list
 from governance.money.postings import post
 from governance.money.pricing import (
     NAMED,
@@ -43,7 +44,6 @@ from governance.money.pricing import (
     text_of,
 )
 from governance.money.published import COUNTERS
-from governance.money.routes import PRICE_COLUMNS, price_list
 
 State = Reservation.State
 

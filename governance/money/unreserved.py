@@ -30,6 +30,7 @@ from governance.money.budgets import (
     windows,
 )
 from governance.money.models import Resolution
+from governance.money.policies import PRICE_COLUMNS, READ_CANDIDATES, price_list
 from governance.money.postings import post
 from governance.money.pricing import (
     NAMED,
@@ -39,11 +40,9 @@ from governance.money.pricing import (
     Terms,
     Usage,
     countable,
-    input_of,
     text_of,
 )
 from governance.money.published import COUNTERS
-from governance.money.routes import PRICE_COLUMNS, READ_CANDIDATES, price_list
 from governance.money.uses import UnreservedPosting, UnreservedUse
 
 # The calls of an attempt with what each was booked at. The caller has locked the job, as everybody
@@ -183,12 +182,13 @@ def _booked_at(row: sql.Row) -> dict[str, int]:
         return {}
     if row["input_tokens"] is not None:
         return {name: row[name] or 0 for name in COUNTERS}
+    terms = Terms.read(json.loads(row["requirements"]))
     input_tokens = row["estimated_input_tokens"]
     if row["request_bytes"] is not None:
-        input_tokens = min(input_tokens, input_of(row["request_bytes"]))
+        input_tokens = min(input_tokens, terms.contents.input_of(row["request_bytes"]))
     most: dict[str, int] = {name: input_tokens for name in OF_INPUT}
     most |= {name: row["max_output_tokens"] for name in OF_OUTPUT}
-    return most | {"searches": Terms.read(json.loads(row["requirements"])).searches}
+    return most | {"searches": terms.searches}
 
 
 def beyond(usage: Usage, booked: Mapping[str, int]) -> Usage | None:
