@@ -310,11 +310,12 @@ class GovernedCall:
             message = f"Provider {provider.name} was not reached."
             refusal = CallRefused(502, refusals.NOT_REACHED, message)
             return Outcome(routed, not_sent(refusals.NOT_REACHED), True, refusal=refusal)
+        reading = forwarding.reading
         found = verdict(
             endpoint,
             forwarding.status,
             forwarding.head,
-            forwarding.reading,
+            reading,
             asked=asked,
             output_limit=self._limit(routed),
             cut=forwarding.cut_kind,
@@ -326,7 +327,7 @@ class GovernedCall:
             found.end,
             found.basis,
             found.usage,
-            forwarding.reading.response_id or None,
+            reading.response_id or None,
             found.error_code or None,
         )
         return Outcome(routed, end, found.fall_back, forwarding)

@@ -186,10 +186,10 @@ class Forwarding:
 
     async def _finish(self, *, events: bool) -> None:
         """End the answer as the provider has: cleanly only where it came to its own end."""
-        reading = self._tap.reading()
-        if not events or reading.ended or reading.finished:
+        so_far = self._tap.account
+        if not events or so_far.ended or self._tap.reading().finished:
             await self._reply.finish()
-        elif reading.error is None:
+        elif so_far.error is None:
             await self._end_of_cut(ANSWER_LOST, "The provider's stream ended before its end.")
 
     async def finish_held(self) -> None:
@@ -229,7 +229,7 @@ class Forwarding:
             if self.passed or self._has_begun(len(held), events=events):
                 await self._release(held, events=events)
                 return False
-            if events and self._tap.reading().error is not None:
+            if events and self._tap.account.error is not None:
                 self.head = bytes(held)
                 return True
 
@@ -237,8 +237,8 @@ class Forwarding:
         """Return whether there is no way back any more, or none is needed."""
         if held_bytes > HOLD_BYTES_MAX:
             return True
-        reading = self._tap.reading()
-        return events and (reading.began or reading.ended) and reading.error is None
+        so_far = self._tap.account
+        return events and (so_far.began or so_far.ended) and so_far.error is None
 
     async def _release(self, held: bytearray, *, events: bool) -> None:
         assert self.status is not None

@@ -27,6 +27,7 @@ HOST = "127.0.0.1"
 #: Official SDKs keep idle connections for 5 s: who closes first must not be us.
 KEEP_ALIVE_SECONDS = 90
 SHUTDOWN_SECONDS = 2
+BACKLOG = 512
 START_SECONDS = 30.0
 LOOPBACK = "127.0.0.1,localhost,::1"
 
@@ -93,7 +94,7 @@ class Gateway:
         :raises GatewayNotStarted: it could not.
         """
         try:
-            self._socket = socket.create_server((HOST, 0), backlog=512)
+            self._socket = _listening()
         except OSError as error:
             raise GatewayNotStarted(f"the gateway cannot listen on loopback: {error}") from error
         self._app.port = self._socket.getsockname()[1]
@@ -184,3 +185,17 @@ class Gateway:
         finally:
             await self._app.closed(SHUTDOWN_SECONDS)
             await self._links.close_clients()
+
+
+def _listening() -> socket.socket:
+    """Return a socket on a free port of loopback."""
+    # Only of a socket that says that it is TCP asyncio sends small parts at once: else each answer
+    # waits 40 ms for an acknowledgement.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.bind((HOST, 0))
+        listening.listen(BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening
