@@ -99,7 +99,7 @@ def layout_of(body: bytes, *, start: int = 0, whole: bool = True) -> Layout:
     at = _after_blank(body, start)
     if body[at : at + 1] != b"{":
         raise NotAnObject("The body is not a JSON object.")
-    open_at, members = at, []
+    open_at, members = at, list[Member]()
     at = _after_blank(body, at + 1)
     while body[at : at + 1] != b"}":
         if members:

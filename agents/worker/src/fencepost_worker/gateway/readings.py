@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fencepost_worker.gateway.faces import Endpoint
-from fencepost_worker.gateway.usages import COUNT_MAX, count, merged
+from fencepost_worker.gateway.usages import count, merged
 
 #: Names that an answer gives are no longer than this in what is reported.
 MAX_NAME_CHARS = 200
@@ -33,6 +33,7 @@ UNWRITTEN = frozenset(
 #: What ends a stream of events of the Responses face.
 LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 XAI_TICKS_PER_USD = 10**10
+MAX_AMOUNT = 10**19
 
 
 @dataclass(frozen=True)
@@ -129,17 +130,20 @@ class Account:
         if not isinstance(document, dict):
             self.flag("not_understood")
             return
-        self._final = True
+        self._final = self.ended = True
         if self.endpoint is Endpoint.RESPONSES:
             self._take_response(document)
             self._take_last(document)
+            # One that is made in the background has not ended with its first answer.
+            self._final = self.ended = document.get("status") in (None, *_OVER)
+            self._finished = self.ended
+            self.began = self.began or not self.ended
         elif self.endpoint is Endpoint.MESSAGES and document.get("type") != "error":
             self._take_message(document)
             self._write(document.get("content"))
             self.began = self.began or bool(document.get("content"))
         else:
             self._take_chunk(document, "message")
-        self.ended = True
 
     def take_usage(self, usage: Any, *, final: bool) -> None:
         """Add a statement of usage.
@@ -282,7 +286,6 @@ class Account:
             self._take_search(item)
             self._write(item)
         self.output_bytes = max(seen, self.output_bytes)
-        self._finished = True
 
     def _take_search(self, item: Any) -> None:
         """Count a search that was made; usage of Responses counts none."""
@@ -351,12 +354,19 @@ def texts_of(value: Any) -> Iterator[str]:
 
 def _cost_of(usage: dict[str, Any]) -> float | None:
     """Return what the provider says that the call costs, in USD."""
-    ticks, cost = usage.get("cost_in_usd_ticks"), usage.get("cost")
-    if type(ticks) is int and 0 <= ticks <= COUNT_MAX * XAI_TICKS_PER_USD:
+    ticks, cost = _amount(usage.get("cost_in_usd_ticks")), _amount(usage.get("cost"))
+    if ticks is not None:
         return ticks / XAI_TICKS_PER_USD
-    if type(cost) in (int, float) and cost >= 0:
-        details = usage.get("cost_details")
-        upstream = details.get("upstream_inference_cost") if isinstance(details, dict) else None
-        own = usage.get("is_byok") is True and type(upstream) in (int, float)
-        return float(cost + upstream) if own else float(cost)
-    return None
+    if cost is None:
+        return None
+    details = usage.get("cost_details")
+    upstream = (
+        _amount(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
+    )
+    # With a key of one's own the router's cost is its fee alone.
+    return cost + upstream if usage.get("is_byok") is True and upstream is not None else cost
+
+
+def _amount(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value <= MAX_AMOUNT else None

@@ -52,12 +52,14 @@ class Tap:
         #: The LF that follows belongs to what was taken out.
         self._took_out_cr = False
         self._begun = False
-        self._closed = False
+        self._closed = self._ended_between = False
 
     @property
     def at_boundary(self) -> bool:
         """Return whether what has passed ends between two events, so that one may be added."""
-        passed = self._events.position - len(self._held)
+        if self._closed:
+            return self._ended_between
+        passed = self._held_from if self._takes_out else self._events.position
         return self._stream and self._document is None and passed == self._events.event_start
 
     def feed(self, raw: bytes) -> bytes:
@@ -68,7 +70,7 @@ class Tap:
             self._begin(raw)
         if self._document is not None:
             self._document.feed(raw)
-            return raw
+            return self._let_go(len(self._held)) + raw
         events = self._events.feed(raw)
         if not self._takes_out:
             self._take(events)
@@ -79,19 +81,21 @@ class Tap:
             self._let_go(int(raw.startswith(b"\n")))
         return self._released(events)
 
-    def close(self) -> bytes:
+    def close(self, *, cut: bool = False) -> bytes:
         """Take the end of the body, and return what was held back of it.
 
-        To be called however the body ended; of one that was cut nothing half is returned.
+        :param cut: it is not the end that the provider gave it: of an event that is held back in
+            part nothing passes, so that an event of the gateway's may follow.
         """
         if self._closed:
             return b""
-        self._closed = True
+        self._ended_between, self._closed = self.at_boundary, True
         if self._document is not None:
             self._document.read_into(self._account)
             return b""
-        events = self._events.close()
-        if not self._takes_out:
+        # Half an event of a stream that was cut is nothing that cannot be understood.
+        events = [each for each in self._events.close() if not cut or _is_whole(each)]
+        if cut or not self._takes_out:
             self._take(events)
             return b""
         return self._released(events) + self._let_go(len(self._held))
@@ -110,7 +114,7 @@ class Tap:
         first = raw.lstrip(_BLANK)[:1]
         if first:
             self._begun = True
-            if first == b"{" and self._events.position == 0:
+            if first == b"{":
                 self._document = _Document(self._account.endpoint)
                 self._account.flag("not_a_stream")
 
@@ -200,6 +204,10 @@ class _Document:
         account.output_bytes = 0 if self._vectors else self._bytes
         for usage in (_usage_in(bytes(self._head)), _usage_in(tail)):
             account.take_usage(usage, final=account.ended)
+
+
+def _is_whole(event: Event) -> bool:
+    return event.data.strip() == _END_MARK or _parsed(event.data) is not None
 
 
 def _parsed(data: bytes) -> Any:

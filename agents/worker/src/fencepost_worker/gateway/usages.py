@@ -7,18 +7,15 @@ own. Nothing is raised: a call whose usage cannot be read is booked as unknown (
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from genai_prices import data_snapshot
-from genai_prices.types import Provider, UsageExtractor
+from genai_prices.types import Provider, Usage, UsageExtractor
 
 from fencepost_worker.gateway.faces import Endpoint
-
-log = logging.getLogger(__name__)
 
 #: No call has as many; more is a fault of who counts, and nothing to be paid.
 COUNT_MAX = 10**9
@@ -153,7 +150,8 @@ def count(endpoint: Endpoint, provider: str, usage: Any) -> Counted | None:
     clean = _cleaned(usage, found)
     _by_library(endpoint, provider, clean, found)
     _by_their_own_ways(clean, found)
-    _take_total(provider, clean, found)
+    if endpoint is not Endpoint.EMBEDDINGS:
+        _take_total(provider, clean, found)
     _take_turns(usage, found)
     _make_whole(found)
     if not any(found.counts.values()):
@@ -202,11 +200,19 @@ def _extracted(provider: str, form: str, clean: dict[str, Any]) -> dict[str, int
         return None
     try:
         _, usage = extractor.extract({"usage": clean})
-        counts = {wire: getattr(usage, theirs, None) for theirs, wire in COUNTERS.items()}
     except Exception:
         # It raises on what it does not know, by classes that it does not promise.
         return None
-    return {name: int(n) for name, n in counts.items() if n is not None}
+    counts = {wire: _number(usage, theirs) for theirs, wire in COUNTERS.items()}
+    return {name: n for name, n in counts.items() if n is not None}
+
+
+def _number(usage: Usage, counter: str) -> int | None:
+    try:
+        return int(getattr(usage, counter))
+    except Exception:
+        # So does asking for a counter that would follow from others: cached and audio together.
+        return None
 
 
 @cache
@@ -226,9 +232,9 @@ def _by_names(clean: dict[str, Any], found: _Count) -> None:
         ("input_tokens", ("prompt_tokens", "input_tokens")),
         ("output_tokens", ("completion_tokens", "output_tokens")),
     ):
-        stated = [clean[name] for name in names if type(clean.get(name)) is int]
-        if stated:
-            found.counts[counter] = max(stated)
+        stated = _first(clean, *names)
+        if stated is not None:
+            found.counts[counter] = stated
 
 
 def _by_their_own_ways(clean: dict[str, Any], found: _Count) -> None:
@@ -247,8 +253,8 @@ def _take_total(provider: str, clean: dict[str, Any], found: _Count) -> None:
     Reasoning is inside the completion at some, beside it at others, and at others only in the
     total.
     """
-    total, prompt = clean.get("total_tokens"), clean.get("prompt_tokens")
-    completion = clean.get("completion_tokens", 0)
+    total, prompt = clean.get("total_tokens"), _first(clean, "prompt_tokens", "input_tokens")
+    completion = _first(clean, "completion_tokens", "output_tokens") or 0
     if total is None or prompt is None:
         return
     reasoning = found.counts.get("reasoning_tokens", 0)
@@ -265,6 +271,10 @@ def _take_total(provider: str, clean: dict[str, Any], found: _Count) -> None:
             found.flag("total_above_parts")
         if not reasoning:
             found.counts["reasoning_tokens"] = rest - completion
+
+
+def _first(clean: dict[str, Any], *names: str) -> int | None:
+    return next((clean[name] for name in names if type(clean.get(name)) is int), None)
 
 
 def _take_turns(usage: dict[str, Any], found: _Count) -> None:

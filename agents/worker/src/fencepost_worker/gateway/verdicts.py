@@ -54,6 +54,7 @@ _OWN_FAULT = frozenset(
     }
 )
 _DEARER = {"flex": 0, "default": 1, "standard": 1, "auto": 1, "priority": 2}
+_TIER = "service_tier="
 
 
 class Cut(StrEnum):
@@ -63,6 +64,10 @@ class Cut(StrEnum):
     FENCED = "fenced"
     TIMED_OUT = "timed_out"
     BROKEN_OFF = "broken_off"
+
+
+#: Ends after which another model may answer what this one has not begun to.
+_AGAIN_ELSEWHERE = (None, Cut.TIMED_OUT, Cut.BROKEN_OFF)
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ def verdict(
     :param cut: why the body was not read to its end, None where the provider ended it.
     """
     if status is None or not 200 <= status < 300:
-        return _of_status(status, head, asked, output_limit, cut)
+        return _of_status(status, head, _Sent(endpoint, asked, output_limit), cut)
     if not endpoint.spends:
         return Verdict("settled", "none")
     if reading.error is not None and not reading.began and not _spent(reading):
@@ -113,12 +118,19 @@ def verdict(
         )
     if reading.blank and cut is None:
         return Verdict("failed", "none", None, True, "empty_answer", ("closed_before_answer",))
-    return _of_answer(reading, asked, output_limit, cut)
+    return _of_answer(reading, _Sent(endpoint, asked, output_limit), cut)
 
 
-def _of_answer(
-    reading: Reading, asked: Asked | None, output_limit: int | None, cut: Cut | None
-) -> Verdict:
+@dataclass(frozen=True)
+class _Sent:
+    """The request, as far as an estimate depends on it."""
+
+    endpoint: Endpoint
+    asked: Asked | None
+    output_limit: int | None
+
+
+def _of_answer(reading: Reading, sent: _Sent, cut: Cut | None) -> Verdict:
     flags, code = list(reading.flags), _code(reading)
     if cut is not None and not reading.ended:
         flags.append(cut.value)
@@ -126,33 +138,24 @@ def _of_answer(
     elif not reading.ended:
         flags.append("no_end_mark")
     if reading.counted and reading.usage:
-        usage, named = _at_the_dearer(reading.usage, asked)
+        usage, named = _at_the_dearer(reading.usage, sent.asked)
         return Verdict("settled", "actual", usage, False, code, (*flags, *named))
     if reading.usage is None and "usage_zero" not in flags and "usage_odd" not in flags:
         flags.append("usage_missing")
-    usage = _estimated(reading, asked, output_limit)
+    estimate = _estimated(reading, sent)
     before_output = not reading.began and not reading.ended and cut in _AGAIN_ELSEWHERE
-    return Verdict("settled", "estimate", usage, before_output, code, tuple(dict.fromkeys(flags)))
+    named = tuple(dict.fromkeys(flags))
+    return Verdict("settled", "estimate", estimate, before_output, code, named)
 
 
-#: Ends after which another model may answer what this one has not begun to.
-_AGAIN_ELSEWHERE = (None, Cut.TIMED_OUT, Cut.BROKEN_OFF)
-
-
-def _of_status(
-    status: int | None,
-    head: bytes,
-    asked: Asked | None,
-    output_limit: int | None,
-    cut: Cut | None,
-) -> Verdict:
+def _of_status(status: int | None, head: bytes, sent: _Sent, cut: Cut | None) -> Verdict:
     error = error_in(head)
     code = error.code or error.kind or (f"http_{status}" if status else "no_answer")
     if status in DEFINITE:
         too_long = status in (400, 413, 422) and _is_too_long(error)
         return Verdict("failed", "none", None, status in ELSEWHERE or too_long, code)
     flags = (cut.value if cut else "unknown_outcome",)
-    usage = _estimated(Reading(), asked, output_limit)
+    usage = _estimated(Reading(), sent)
     return Verdict("settled", "estimate", usage, cut in _AGAIN_ELSEWHERE, code, flags)
 
 
@@ -211,18 +214,13 @@ def _at_the_dearer(
     return usage | {"service_tier": dearer}, ("service_tier_differs",)
 
 
-_TIER = "service_tier="
-
-
-def _estimated(
-    reading: Reading, asked: Asked | None, output_limit: int | None
-) -> dict[str, Any] | None:
+def _estimated(reading: Reading, sent: _Sent) -> dict[str, Any] | None:
     """Return what a call that nobody counted is taken to have used, None if nothing says it.
 
     Input is what was reported, else a third of the text's bytes; output what was seen, or the
     limit where it cannot be seen; each no less than what was reported of it.
     """
-    seen = dict(reading.usage or {})
+    seen, asked = dict(reading.usage or {}), sent.asked
     if asked is None:
         return seen or None
     if not seen.get("input_tokens"):
@@ -230,8 +228,8 @@ def _estimated(
             return None  # the control plane holds what such input may have
         seen["input_tokens"] = -(-asked.estimated_text_bytes // BYTES_PER_TOKEN)
     output = -(-reading.output_bytes // BYTES_PER_TOKEN)
-    if _hidden(reading, asked):
-        limit = output_limit or asked.max_output_tokens
+    if _hidden(reading, sent.endpoint, asked):
+        limit = sent.output_limit or asked.max_output_tokens
         if limit is None:
             return None
         output = max(output, limit * asked.choices)
@@ -239,8 +237,8 @@ def _estimated(
     return seen
 
 
-def _hidden(reading: Reading, asked: Asked) -> bool:
+def _hidden(reading: Reading, endpoint: Endpoint, asked: Asked) -> bool:
     """Return whether output may have been made that nobody has seen."""
-    if reading.ended or reading.finished:
+    if reading.ended or reading.finished or endpoint is Endpoint.EMBEDDINGS:
         return False
     return asked.hidden_output or not asked.stream

@@ -124,7 +124,7 @@ def usual(
 
 def chat(model: str, text: str, *, counts: Counts) -> dict[str, Any]:
     """Return a chat completion."""
-    choice = {"index": 0, "finish_reason": "stop", "logprobs": None}
+    choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "logprobs": None}
     said = {"role": "assistant", "content": text, "refusal": None}
     return {
         "id": "chatcmpl-stand-in",
@@ -146,7 +146,9 @@ def chat_events(model: str, text: str, *, counts: Counts, with_usage: bool) -> l
     }
     deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
     deltas += [{"content": word} for word in words(text)]
-    choices = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+    choices: list[dict[str, Any]] = [
+        {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
+    ]
     choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
     found = [event({**frame, "choices": [choice]}) for choice in choices]
     if with_usage:
