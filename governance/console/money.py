@@ -37,7 +37,7 @@ from governance.console.registry import (
     inbox_counters,
     now_of,
 )
-from governance.console.wording import mark, stamp, usd
+from governance.console.wording import FLAGS, mark, stamp, usd
 from governance.core.errors import InvalidArgument
 from governance.money import catalogue, ledger, room
 from governance.money.corrections import Adjustment
@@ -64,13 +64,6 @@ OLD_LIST_PAGES = (
 )
 #: So long an over-run, and what was not reserved, stand in the inbox.
 OVERRUN_DAYS = UNRESERVED_DAYS = 7
-FLAGS = {
-    "overrun": "over-run",
-    "usage_missing": "usage missing",
-    "usage_odd": "usage odd",
-    "unreserved": "not reserved",
-    "unpriced": "no known price",
-}
 
 
 @admin.register(LanguageModel)

@@ -504,11 +504,12 @@ class Resolution(models.Model):
     `cost` is what was posted, whatever the estimate was.  `cost_basis` says where it comes from:
     the usage that was reported, the estimate that was held (never below what was counted), or
     nothing billed.  `cost_split` is the cost by the counter whose rate it is.  `usage_odd`: what
-    was reported could not be settled by; `usage_sent` keeps it as it came.
+    was reported could not be settled by; `disputed`: it is more than the model can do, which is
+    what is counted here; `usage_sent` keeps it as it came.
     """
 
     #: What a person should look at.
-    FLAGS = ("overrun", "usage_missing", "usage_odd")
+    FLAGS = ("overrun", "usage_missing", "usage_odd", "disputed")
 
     class Basis(models.TextChoices):
         USAGE = "usage"
@@ -538,6 +539,7 @@ class Resolution(models.Model):
     overrun = models.BooleanField()
     usage_missing = models.BooleanField()
     usage_odd = models.BooleanField(db_default=False, default=False)
+    disputed = models.BooleanField(db_default=False, default=False)
     usage_sent = models.JSONField(null=True)
     provider_response_id = models.CharField(max_length=200, blank=True)
     error_code = models.CharField(max_length=100, blank=True)

@@ -144,6 +144,11 @@ class Usage:
         return {name: getattr(self, name) for name in COUNTERS}
 
     @property
+    def texts(self) -> dict[str, str]:
+        """Return what the answer named, by its names on the wire."""
+        return {name: getattr(self, name) for name in NAMED}
+
+    @property
     def named(self) -> Contexts:
         """Return the contexts that the answer named, as the price list calls them."""
         named = {name: getattr(self, name) for name in NAMED if getattr(self, name)}
