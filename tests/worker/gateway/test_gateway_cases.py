@@ -9,7 +9,7 @@ import pytest
 
 from fencepost_worker.client import ControlPlane
 from fencepost_worker.gateway.attempts import GovernedAttempt
-from fencepost_worker.gateway.faces import Endpoint
+from fencepost_worker.gateway.faces import Endpoint, rewritten
 from fencepost_worker.gateway.providers import providers_of
 from fencepost_worker.gateway.server import Gateway
 from fencepost_worker.gateway.verdicts import Cut
@@ -32,6 +32,12 @@ PLAYED = [
     for case in cases()
     if case.endpoint in PATHS and case.cut in (None, Cut.BROKEN_OFF, Cut.FENCED)
 ]
+
+
+def asking(case: Case) -> bytes:
+    """Return the request of a case, which asks for usage itself where its program wanted that."""
+    wanted = case.wanted_usage and case.stream and case.books["basis"] == "actual"
+    return rewritten(case.endpoint, case.request, include_usage=True) if wanted else case.request
 
 
 @pytest.fixture
@@ -76,7 +82,7 @@ def play(
                 "POST",
                 gateway.address + PATHS[case.endpoint],
                 headers={"authorization": f"Bearer {admitted.key}"},
-                content=case.request,
+                content=asking(case),
             ) as answer,
         ):
             status = answer.status_code
