@@ -409,3 +409,25 @@ def test_what_the_control_plane_does_not_hear_in_time_stays_open_and_is_booked_l
 
     seat.plane.faults.clear()
     assert seat.books.settled()[0]["cost_basis"] == "actual"
+
+
+def test_a_route_whose_answer_did_not_come_in_time_is_ended_with_the_attempt(
+    table: Callable[..., Table],
+) -> None:
+    seat = table()
+    seat.plane.fail_next("/v1/routes", applied=True)
+    for _ in range(50):
+        seat.plane.fail_next("/v1/routes", status=503, body={})
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(seat.ask, json=CHAT)
+        seat.plane.wait_for(lambda: len(seat.plane.calls("/v1/routes")) >= 2)
+        seat.attempt.lease.end(Ended.LOST)
+        answer = asked.result(PATIENCE_SECONDS)
+    seat.plane.faults.clear()
+
+    assert answer.json()["error"]["code"] == "CONTROL_PLANE_UNREACHABLE"
+    spent = seat.admitted.end("the lease ended")
+
+    assert (spent.calls, spent.open, spent.at_a_cost) == (1, 0, 0)
+    assert [end["cost_basis"] for end in seat.books.ends] == ["none"]
+    assert seat.provider.requests == []

@@ -67,6 +67,11 @@ class CallJournal:
         self.calls: dict[int, CallMarks] = {}
         self._written = self._synced = self._read()
 
+    @property
+    def unfinished(self) -> int:
+        """Return how many calls are open: of each the end, or whether it was routed, is untold."""
+        return sum(not each.done for each in self.calls.values())
+
     def close(self) -> None:
         """Let the file go."""
         os.close(self._handle)

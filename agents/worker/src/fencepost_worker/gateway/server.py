@@ -7,12 +7,12 @@ import socket
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import uvicorn
 
-from fencepost_worker.client import ControlPlane
+from fencepost_worker.client import ControlPlane, GaveUp
 from fencepost_worker.gateway.app import GatewayApp
 from fencepost_worker.gateway.attempts import GovernedAttempt, Spent
 from fencepost_worker.gateway.links import Links
@@ -20,6 +20,7 @@ from fencepost_worker.gateway.marks import CallJournal
 from fencepost_worker.gateway.providers import Providers
 from fencepost_worker.gateway.recovery import recover
 from fencepost_worker.gateway.running import RunningAttempt
+from fencepost_worker.timing import steady_now
 
 log = logging.getLogger("fencepost_worker")
 
@@ -142,9 +143,32 @@ class Gateway:
         self, key: str, running: RunningAttempt, why: str, *, patience_s: float | None
     ) -> Spent:
         """End an attempt's calls; see `Admitted.end`."""
-        if not self._thread.is_alive():
-            return running.books.spent()
-        return self._in_loop(self._app.end(key, running, why, patience_s)).result()
+        until = None if patience_s is None else steady_now() + patience_s
+        spent = running.books.spent()
+        if self._thread.is_alive():
+            spent = self._in_loop(self._app.end(key, running, why, patience_s)).result()
+        if running.tasks or not running.journal.unfinished:
+            return spent
+        # A route whose answer did not come before the lease ended may have been issued.
+        attempt = running.attempt
+        try:
+            whole = recover(
+                attempt.folder,
+                self._plane,
+                attempt.binding,
+                wait=lambda seconds: self._may_wait(seconds, until),
+            )
+        except GaveUp:
+            return replace(spent, open=running.journal.unfinished)
+        return replace(
+            spent, calls=whole.calls, open=0, at_a_cost=whole.at_a_cost, usage=whole.usage
+        )
+
+    def _may_wait(self, seconds: float, until: float | None) -> bool:
+        """Wait so many seconds, if the time is not over before."""
+        if until is not None and steady_now() + seconds >= until:
+            return False
+        return self._links.carry_on(seconds)
 
     def _in_loop(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         assert self._loop is not None
