@@ -9,6 +9,7 @@ class GovernanceConfig(AppConfig):
         from governance import checks, triggers  # noqa: F401 - they register themselves
         from governance.console import (  # noqa: F401 - so do pages
             corrections,
+            disputes,
             ground,
             money,
             outside,

@@ -312,6 +312,8 @@ TRIGGERS = (
         "governance_agedreservation",
         "governance_unreserveduse",
         "governance_unreservedposting",
+        "governance_disputeduse",
+        "governance_disputeverdict",
     ),
     row_trigger("governance_fact", FACT_RULES, "UPDATE", "DELETE"),
     Trigger(

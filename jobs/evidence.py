@@ -17,6 +17,7 @@ from governance.core.errors import NotFound
 from governance.evidence import bundle
 from governance.evidence.chain import snapshot
 from governance.evidence.checkpoints import seal_through
+from governance.money.disputes import DisputedUse, DisputeVerdict
 from governance.money.models import Reservation, Resolution, RouteDecision
 from governance.money.uses import UnreservedUse
 from jobs.models import (
@@ -109,6 +110,12 @@ TABLES = {
         plain=REASON | {"cost_split"},
     ),
     "unreserved_uses": Table(lambda job: UnreservedUse.objects.filter(job_id=job.job_id)),
+    "disputed_uses": Table(
+        lambda job: DisputedUse.objects.filter(job_id=job.job_id), plain=frozenset({"counts"})
+    ),
+    "dispute_verdicts": Table(
+        lambda job: DisputeVerdict.objects.filter(dispute__job_id=job.job_id), plain=REASON
+    ),
     "artifacts": Table(lambda job: Upload.objects.filter(job=job)),
     "reflections": Table(lambda job: Reflection.objects.filter(job=job)),
 }

@@ -37,7 +37,7 @@ from governance.console.registry import (
     inbox_counters,
     now_of,
 )
-from governance.console.wording import mark, stamp, usd
+from governance.console.wording import FLAGS, mark, stamp, usd
 from governance.core.errors import InvalidArgument
 from governance.money import catalogue, ledger, room
 from governance.money.corrections import Adjustment
@@ -64,13 +64,6 @@ OLD_LIST_PAGES = (
 )
 #: So long an over-run, and what was not reserved, stand in the inbox.
 OVERRUN_DAYS = UNRESERVED_DAYS = 7
-FLAGS = {
-    "overrun": "over-run",
-    "usage_missing": "usage missing",
-    "usage_odd": "usage odd",
-    "unreserved": "not reserved",
-    "unpriced": "no known price",
-}
 
 
 @admin.register(LanguageModel)
@@ -80,7 +73,8 @@ class LanguageModelAdmin(PlainPage):
     list_display = ("__str__", "enabled", "price_now", "context_tokens_max", "capabilities")
     list_filter = ("enabled",)
     page_fields = (
-        "provider", "name", "enabled", "capabilities", "context_tokens_max", "output_tokens_max",
+        "provider", "name", "enabled", "api", "capabilities", "context_tokens_max",
+        "output_tokens_max",
         "price_now",
     )  # fmt: skip
     page_template = "console/model.html"
@@ -161,7 +155,9 @@ class RoutePolicyAdmin(ChainedPage):
 
     list_display = ("__str__", "models", "created_at", "retired_at")
     list_filter = (InForce,)
-    page_fields = ("agent", "job_type", "risk_tier", "models", "created_at", "retired_at")
+    page_fields = (
+        "agent", "job_type", "risk_tier", "models", "max_output_tokens", "created_at", "retired_at",
+    )  # fmt: skip
     change_list_template = "console/policies.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RoutePolicy]:

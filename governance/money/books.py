@@ -20,6 +20,7 @@ from governance.core.isolation import of_a_row
 from governance.money.adjustments import WRONG_ADJUSTMENTS
 from governance.money.models import Budget, Reservation, Resolution, RouteDecision
 from governance.money.openings import WRONG_OPENINGS
+from governance.money.policies import PRICE_COLUMNS, price_list
 from governance.money.pricing import (
     NAMED,
     PriceList,
@@ -31,7 +32,6 @@ from governance.money.pricing import (
 )
 from governance.money.published import COUNTERS
 from governance.money.reservations import unknown_cost
-from governance.money.routes import PRICE_COLUMNS, price_list
 from governance.money.unreserved import cost_of
 
 BARS_MAX = 500

@@ -95,6 +95,7 @@ _ENDED = _object(
     overrun="e.overrun",
     usage_missing="e.usage_missing",
     usage_odd="e.usage_odd",
+    disputed="e.disputed",
     usage=_USED,
 )
 #: The two rows of a call: what was decided before it, and its end.
@@ -117,7 +118,33 @@ CALLS = (
         "reservation_id",
     ),
 )
-_compared: list[Compared] = [*CALLS]
+#: What is beyond what a model can do, and what people said of it.
+DISPUTES = (
+    Compared(
+        "dispute",
+        ("ledger.disputed",),
+        "SELECT x.dispute_id::text AS id, 'job:' || x.job_id AS subject, "
+        + _object(
+            external_request_id="x.external_request_id",
+            cost=AMOUNT.format("x.cost"),
+            counts=_object(
+                **{name: f"coalesce((x.counts->>'{name}')::bigint, 0)" for name in COUNTERS}
+            ),
+        )
+        + " AS row FROM governance_disputeduse x",
+        "dispute_id",
+    ),
+    Compared(
+        "dispute_verdict",
+        ("ledger.dispute_accepted", "ledger.dispute_dismissed"),
+        "SELECT v.dispute_id::text AS id, 'job:' || x.job_id AS subject, "
+        + _object(verdict="v.verdict", use_id="v.use_id")
+        + " AS row FROM governance_disputeverdict v"
+        " LEFT JOIN governance_disputeduse x ON x.dispute_id = v.dispute_id",
+        "dispute_id",
+    ),
+)
+_compared: list[Compared] = [*CALLS, *DISPUTES]
 
 
 def compare(compared: Compared) -> None:

@@ -8,7 +8,8 @@ from decimal import Decimal
 from governance.core import sql
 from governance.core.errors import DEFER, BudgetExhausted, DomainError, NoModelInForce
 from governance.money.models import Reservation, Resolution, RouteDecision
-from governance.money.routes import POLICY, Routed
+from governance.money.policies import POLICY
+from governance.money.routes import Routed
 from governance.money.uses import UnreservedUse
 
 # Indexes: reservation_execution_idx, and the primary key of resolutions. The caller has locked the

@@ -51,6 +51,8 @@ class UnreservedUse(models.Model):
     cost = money(null=True)
     cost_basis = models.CharField(max_length=8, choices=Resolution.Basis)
     usage_odd = models.BooleanField()
+    #: More was reported than the model can do: the rest is in dispute, and booked nowhere.
+    disputed = models.BooleanField(db_default=False, default=False)
     usage_sent = models.JSONField()
     content_sha256 = models.CharField(max_length=64)
     recorded_by = models.CharField(max_length=160)
@@ -97,11 +99,12 @@ class UnreservedUse(models.Model):
 
     @property
     def flags(self) -> list[str]:
-        """Return what a person should look at: `unreserved`, and `unpriced`, `usage_odd`."""
+        """Return what a person should look at: `unreserved`, `unpriced`, `usage_odd` ..."""
         return [
             "unreserved",
             *(["unpriced"] if self.cost is None else []),
             *(["usage_odd"] if self.usage_odd else []),
+            *(["disputed"] if self.disputed else []),
         ]
 
 

@@ -14,6 +14,8 @@ from agents.entry import Entry
 from governance.core.errors import (
     DomainError,
     ExecutionPaused,
+    InvalidTransition,
+    LiveExecutionNotAuthorized,
     ModelNotAllowed,
     ModelReservationStateInvalid,
     NotFound,
@@ -33,7 +35,9 @@ from jobs.executions.binding import (
     need_lineage,
     note_money,
 )
-from jobs.models import Execution, ModelUse
+from jobs.executions.permits import live_authorized
+from jobs.executions.results import RESULTS
+from jobs.models import Execution, ExecutionMode, ModelUse
 from jobs.transitions.preconditions import check_token, need_active
 from jobs.transitions.work import LockedJob, State, Work
 
@@ -77,6 +81,9 @@ def route(
     request_bytes: int | None = None,
     requirements: Sequence[str] = (),
     request_sha256: str = "",
+    wanted_model: str = "",
+    api: str = "",
+    fallback_of: str = "",
 ) -> Routed:
     """Decide which model the attempt may use and reserve its budget, in one transaction.
 
@@ -92,7 +99,9 @@ def route(
     :raises LeaseExpired, StaleFencingToken, InvalidTransition, EffectsClosed: the attempt may
         not act.
     :raises ModelNotAllowed: its job type calls no model.
-    :raises ExecutionPaused: its execution has been started, and the job is paused since.
+    :raises ExecutionPaused, LiveExecutionNotAuthorized: its execution has been started, and the
+        job is paused since, or its word for live executions is not in force any more.
+    :raises InvalidTransition: its execution has its result, after which it calls nothing.
     """
     work, locked = lock_bound(entry, binding)
     need_acting(work, locked, binding)
@@ -101,8 +110,8 @@ def route(
     assert attempt is not None
     execution = lock_execution(locked, binding)
     started = execution is not None and execution.state == Execution.State.UNKNOWN
-    if started and locked.job.paused:
-        raise ExecutionPaused()
+    if execution is not None and started:
+        _need_startable(work, locked, execution)
     routed = ledger.reserve(
         request=RouteRequest(
             route_request_id=route_request_id,
@@ -120,15 +129,39 @@ def route(
             request_bytes=request_bytes,
             requirements=tuple(requirements),
             request_sha256=request_sha256,
+            wanted_model=wanted_model,
+            api=api,
+            fallback_of=fallback_of,
             open_calls_max=locked.type.open_calls_max,
         ),
         started=started,
     )
     if not routed.replayed:
+        _need_no_result(execution)
         mark_governed(work, locked)
         note_money(work, locked, routed, actor=work.worker.actor)
         work.save()
     return replace(routed, begin_within_seconds=_begin_within(work, locked, execution))
+
+
+def _need_startable(work: Work, locked: LockedJob, execution: Execution) -> None:
+    """Refuse a call of a started execution that could not be started now.
+
+    :raises ExecutionPaused, LiveExecutionNotAuthorized: why.
+    """
+    if locked.job.paused:
+        raise ExecutionPaused()
+    if execution.mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):
+        raise LiveExecutionNotAuthorized()
+
+
+def _need_no_result(execution: Execution | None) -> None:
+    """Refuse a new call of an execution that is over. Source: contract, section 5.
+
+    :raises InvalidTransition: it has its result.
+    """
+    if execution is not None and execution.state in RESULTS:
+        raise InvalidTransition("The execution has its result: it calls no model any more.")
 
 
 def need_model_use(locked: LockedJob) -> None:

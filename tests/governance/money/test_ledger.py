@@ -594,6 +594,7 @@ def test_settling_moves_what_was_held_to_what_was_spent():
             "overrun": False,
             "usage_missing": False,
             "usage_odd": False,
+            "disputed": False,
             "reservation_id": str(routed.reservation.reservation_id),
             "cost_basis": "usage",
             "usage": {
