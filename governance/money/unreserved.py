@@ -216,8 +216,10 @@ def beyond(usage: Usage, booked: Mapping[str, int]) -> Usage | None:
     return Usage(**{**left, **named}, output_stated=usage.output_stated)
 
 
-def cost_of(price: PriceList, usage: Usage, *, at: datetime) -> tuple[Decimal, bool]:
-    """Return what a usage costs by a price, and whether all of it has a rate.
+def cost_of(
+    price: PriceList, usage: Usage, *, at: datetime
+) -> tuple[Decimal, dict[str, str] | None]:
+    """Return what a usage costs by a price, and that by counter where all of it has a rate.
 
     What has none is booked at the most that so many tokens can cost.
 
@@ -225,11 +227,11 @@ def cost_of(price: PriceList, usage: Usage, *, at: datetime) -> tuple[Decimal, b
     """
     found = price.cost(usage, at=at)
     if not found.unpriced:
-        return found.total, True
+        return found.total, {name: text_of(part) for name, part in found.split.items()}
     bound = price.upper_bound(
         input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, at=at
     )
-    return max(found.total, bound), False
+    return max(found.total, bound), None
 
 
 def _use(
@@ -238,7 +240,7 @@ def _use(
     """Return the row of a use, unsaved, at the dearest of the prices that may apply."""
     odd = isinstance(reported.usage, OddUsage)
     found = None if excess is None else _dearest(excess, priced, at=at)
-    cost, whole, row = found or (None, False, {})
+    cost, split, row = found or (None, None, {})
     counted = excess or Usage(0)
     return UnreservedUse(
         use_id=uuid7(),
@@ -254,7 +256,8 @@ def _use(
         **counted.counts,
         **{name: getattr(counted, name) for name in NAMED},
         cost=cost,
-        cost_basis=Resolution.Basis.USAGE if whole and not odd else Resolution.Basis.ESTIMATE,
+        cost_basis=(Resolution.Basis.ESTIMATE if split is None or odd else Resolution.Basis.USAGE),
+        cost_split=split,
         usage_odd=odd,
         usage_sent=reported.usage.sent
         if isinstance(reported.usage, OddUsage)
@@ -267,7 +270,7 @@ def _use(
 
 def _dearest(
     usage: Usage, priced: list[sql.Row], *, at: datetime
-) -> tuple[Decimal, bool, sql.Row] | None:
+) -> tuple[Decimal, dict[str, str] | None, sql.Row] | None:
     found = []
     for row in priced:
         try:

@@ -19,7 +19,8 @@ from governance.money.models import (
 class UnreservedUse(models.Model):
     """What a worker reports that was not reserved, or beyond what its calls were booked at.
 
-    Never changed. The counters are the excess alone; `cost` is null where nobody knows a price.
+    Never changed. The counters are the excess alone; `cost` is null where nobody knows a price,
+    `cost_split` the cost by counter, where each of them has a rate.
     `reservation`: the ended one that it was reported beside, where it was reported of one call.
     """
 
@@ -50,6 +51,7 @@ class UnreservedUse(models.Model):
     speed = models.CharField(max_length=60, blank=True)
     cost = money(null=True)
     cost_basis = models.CharField(max_length=8, choices=Resolution.Basis)
+    cost_split = models.JSONField(null=True)
     usage_odd = models.BooleanField()
     usage_sent = models.JSONField()
     content_sha256 = models.CharField(max_length=64)
