@@ -118,12 +118,13 @@ class Adjusted:
     """An adjustment as it stands: `posted`, `waiting` for a second governor, or `declined`.
 
     `cost` is what its call, or its use, costs with all adjustments that count; `windows` are those
-    that it was posted to.
+    that it was posted to; `at` is when this was written.
     """
 
     outcome: str
     adjustment: Adjustment
     cost: Decimal
+    at: datetime
     windows: Sequence[int] = ()
 
     def event(self) -> dict[str, Any]:
@@ -141,6 +142,7 @@ class Adjusted:
                 "cost": text_of(self.cost),
                 "made_by": row.made_by,
                 "needs_confirmation": row.needs_confirmation,
+                "written_at": self.at.isoformat(timespec="microseconds"),
                 "windows": list(self.windows),
             },
         }
@@ -182,8 +184,8 @@ def adjust(
     adjustment.made_at = at
     sql.pipeline(sql.insert([adjustment]))
     if adjustment.needs_confirmation:
-        return Adjusted("waiting", adjustment, cost)
-    return Adjusted("posted", adjustment, cost + amount, _post(adjustment, at=at))
+        return Adjusted("waiting", adjustment, cost, at)
+    return Adjusted("posted", adjustment, cost + amount, at, _post(adjustment, at=at))
 
 
 @transaction.atomic
@@ -210,8 +212,9 @@ def settle_adjustment(*, adjustment_id: UUID, verdict: str, actor: str, reason: 
         adjustment=adjustment, verdict=verdict, reason=reason, decided_by=actor, decided_at=at
     )
     if verdict == Verdict.DECLINED:
-        return Adjusted("declined", adjustment, cost)
-    return Adjusted("posted", adjustment, cost + adjustment.amount, _post(adjustment, at=at))
+        return Adjusted("declined", adjustment, cost, at)
+    cost += adjustment.amount
+    return Adjusted("posted", adjustment, cost, at, _post(adjustment, at=at))
 
 
 def refusal_of_adjustment(row: Reservation) -> InvalidTransition | None:

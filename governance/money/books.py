@@ -32,7 +32,7 @@ from governance.money.pricing import (
 from governance.money.published import COUNTERS
 from governance.money.reservations import unknown_cost
 from governance.money.routes import PRICE_COLUMNS, price_list
-from governance.money.unreserved import cost_of
+from governance.money.unreserved import cost_of, digest_of_report
 
 BARS_MAX = 500
 ROWS_PER_FETCH = 1000
@@ -118,9 +118,10 @@ AMOUNTS = (
     " ORDER BY r.reservation_id"
 )
 UNRESERVED = (
-    "SELECT u.use_id, u.cost, u.recorded_at,"
+    "SELECT u.use_id, u.cost, u.cost_split::text, u.recorded_at, u.usage_odd,"
+    " u.usage_sent::text, u.reservation_id, u.content_sha256,"
     f" {', '.join(f'u.{name}' for name in (*COUNTERS, *NAMED))}, {PRICE_COLUMNS}"
-    " FROM governance_unreserveduse u JOIN governance_price p ON p.id = u.price_id"
+    " FROM governance_unreserveduse u LEFT JOIN governance_price p ON p.id = u.price_id"
     " ORDER BY u.use_id"
 )
 
@@ -320,8 +321,19 @@ def _judged(
 
 
 def _wrong_unreserved(row: sql.Row) -> Iterator[Difference]:
-    """Compute what was booked of a use by the price that it was booked by."""
-    price, subject = price_list(row), f"unreserved use {row['use_id']}"
+    """Compute what was booked of a use by the price that it was booked by, and its digest."""
+    subject = f"unreserved use {row['use_id']}"
+    sent, stored = json.loads(row["usage_sent"]), row["content_sha256"]
+    stated = {"sent": sent} if row["usage_odd"] else sent
+    digest = digest_of_report(stated, reservation_id=row["reservation_id"])
+    if digest != stored:
+        yield Difference("unreserved_use.content_sha256", subject, digest, stored)
+    if row["price_id"] is not None:
+        yield from _wrong_cost_of_use(row, subject)
+
+
+def _wrong_cost_of_use(row: sql.Row, subject: str) -> Iterator[Difference]:
+    price = price_list(row)
     usage = Usage(**{name: row[name] for name in (*COUNTERS, *NAMED)})
     try:
         cost, _ = cost_of(price, usage, at=row["recorded_at"])
@@ -330,6 +342,7 @@ def _wrong_unreserved(row: sql.Row) -> Iterator[Difference]:
         return
     if row["cost"] != cost:
         yield Difference("unreserved_use.cost", subject, text_of(cost), text_of(row["cost"]))
+    yield from _wrong_split("unreserved_use", row, subject)
 
 
 def _wrong_counters(row: sql.Row) -> Iterator[Difference]:
@@ -375,11 +388,16 @@ def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> I
         cost = max(cost, found.total)
     if row["cost"] != cost:
         yield Difference("resolution.cost", subject, text_of(cost), text_of(row["cost"]))
+    yield from _wrong_split("resolution", row, subject)
+
+
+def _wrong_split(check: str, row: sql.Row, subject: str) -> Iterator[Difference]:
+    """Add up the parts of a cost by counter, where they are kept."""
     if row["cost_split"] is not None:
         parts = sum(map(Decimal, json.loads(row["cost_split"]).values()), Decimal(0))
         if parts != row["cost"]:
-            found_parts = text_of(parts)
-            yield Difference("resolution.cost_split", subject, text_of(row["cost"]), found_parts)
+            expected, found = text_of(row["cost"]), text_of(parts)
+            yield Difference(f"{check}.cost_split", subject, expected, found)
 
 
 def read_rows(statement: str) -> Iterator[sql.Row]:

@@ -5,6 +5,8 @@ Who sets a budget holds the money's lock exclusively, so that no call is decided
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -127,11 +129,21 @@ WRONG_OPENINGS = (
 
 @dataclass(frozen=True)
 class Opened:
-    """What windows took over: their number, what was spent, and what open calls hold."""
+    """What windows took over: their number, what was spent, and what open calls hold.
+
+    `rows` are of each window that has an opening by this what that takes over.
+    """
 
     windows: int
     spent: Decimal
     held: Decimal
+    rows: Mapping[int, Decimal]
+
+    @property
+    def sha256(self) -> str:
+        """Return the digest by which an event names the openings: a budget for each has many."""
+        lines = (f"{window} {spent:.12f}" for window, spent in sorted(self.rows.items()))
+        return hashlib.sha256(",".join(lines).encode()).hexdigest()
 
 
 def open_windows(budget: Budget, *, actor: str, at: datetime) -> Opened:
@@ -150,4 +162,5 @@ def open_windows(budget: Budget, *, actor: str, at: datetime) -> Opened:
         windows=len(touched),
         spent=sum((row["spent"] for row in opened), Decimal(0)),
         held=sum((row["amount"] for row in held), Decimal(0)),
+        rows={row["id"]: row["spent"] for row in opened},
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -63,6 +63,8 @@ READ_UNRESERVED = (
     f"SELECT u.reservation_id, u.content_sha256, {', '.join(f'u.{name}' for name in COUNTERS)}"
     " FROM governance_unreserveduse u WHERE u.external_request_id = %s"
 )
+#: What the event of a use says of it as it stands in the row.
+STATED = ("task_id", "attempt", "agent", "job_type", "model_id", "price_id", "content_sha256")
 #: What is inside the input, and inside the output.
 OF_INPUT = tuple(
     name for name in COUNTERS if name.endswith("_tokens") and not name.startswith(("out", "reas"))
@@ -91,18 +93,24 @@ class Reported:
     @property
     def content_sha256(self) -> str:
         """Return the digest by which the same report is known again."""
-        content = {
-            "usage": self.usage.stated,
-            "reservation_id": self.reservation_id and str(self.reservation_id),
-        }
-        return digests.sha256_hex(digests.canonical(content))
+        return digest_of_report(self.usage.stated, reservation_id=self.reservation_id)
+
+
+def digest_of_report(stated: Mapping[str, Any], *, reservation_id: UUID | None) -> str:
+    """Return the digest of a report. :param stated: its usage, as `Usage.stated` has it."""
+    content = {
+        "usage": stated,
+        "reservation_id": reservation_id and str(reservation_id),
+    }
+    return digests.sha256_hex(digests.canonical(content))
 
 
 @dataclass(frozen=True)
 class Unreserved:
-    """A use that was booked."""
+    """A use that was booked, with the windows that it was posted to."""
 
     use: UnreservedUse
+    windows: Sequence[int]
 
     def event(self) -> dict[str, Any]:
         """Return `action` and `after` of the audit event that the caller chains to its job."""
@@ -113,10 +121,13 @@ class Unreserved:
                 "use_id": str(use.use_id),
                 "external_request_id": use.external_request_id,
                 "reservation_id": use.reservation_id and str(use.reservation_id),
+                **{name: getattr(use, name) for name in STATED},
                 "cost": None if use.cost is None else text_of(use.cost),
                 "cost_basis": use.cost_basis,
                 "flags": use.flags,
                 "counts": {name: n for name in COUNTERS if (n := getattr(use, name))},
+                "recorded_at": use.recorded_at.isoformat(timespec="microseconds"),
+                "windows": list(self.windows),
             },
         }
 
@@ -145,8 +156,7 @@ def book(*, reported: Reported, actor: str) -> Unreserved | None:
     priced = [row for row in calls if reported.reservation_id in (None, row["reservation_id"])]
     priced = priced or [row for row in candidates if row["price_id"]]
     use = _use(reported, excess, priced, actor=actor, at=clock["now"])
-    _post(use, at=clock["now"])
-    return Unreserved(use)
+    return Unreserved(use, _post(use, at=clock["now"]))
 
 
 def excess_of(*, external_request_id: str, usage: Usage) -> Usage | None:
@@ -280,11 +290,14 @@ def _dearest(
     return max(found, key=lambda each: each[0]) if found else None
 
 
-def _post(use: UnreservedUse, *, at: datetime) -> None:
-    """Save a use and count it in the windows of that instant; the truth is never refused."""
+def _post(use: UnreservedUse, *, at: datetime) -> list[int]:
+    """Save a use and count it in the windows of that instant; the truth is never refused.
+
+    Returns the ids of the windows.
+    """
     if use.cost is None:
         sql.pipeline(sql.insert([use]))
-        return
+        return []
     scopes = scopes_of(agent=use.agent, job_type=use.job_type, task_id=use.task_id)
     params = windows(scopes, at)
     _, _, _, room = sql.pipeline(
@@ -298,3 +311,4 @@ def _post(use: UnreservedUse, *, at: datetime) -> None:
     if ids:
         writes.append(sql.insert([UnreservedPosting(use=use, window_id=each) for each in ids]))
     post(dict.fromkeys(ids, (Decimal(0), use.cost)), *writes, at=at)
+    return sorted(ids)
