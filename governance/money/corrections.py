@@ -96,6 +96,10 @@ class Adjustment(models.Model):
         return self.resolution.reservation.task_id
 
 
+#: Which adjustments count.
+COUNTS = Q(needs_confirmation=False) | Q(verdict__verdict="confirmed")
+
+
 class AdjustmentVerdict(models.Model):
     """A second governor's word on an adjustment. Never changed."""
 

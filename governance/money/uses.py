@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from django.db import models
 from django.db.models import Q
 
@@ -100,10 +102,15 @@ class UnreservedUse(models.Model):
     @property
     def flags(self) -> list[str]:
         """Return what a person should look at: `unreserved`, and `unpriced`, `usage_odd`."""
+        return self.flags_of(cost=self.cost, odd=self.usage_odd)
+
+    @staticmethod
+    def flags_of(*, cost: Decimal | None, odd: bool) -> list[str]:
+        """Return the flags of a use of that cost, whose usage was odd or not."""
         return [
             "unreserved",
-            *(["unpriced"] if self.cost is None else []),
-            *(["usage_odd"] if self.usage_odd else []),
+            *(["unpriced"] if cost is None else []),
+            *(["usage_odd"] if odd else []),
         ]
 
 
