@@ -208,7 +208,7 @@ def resolve_reservation(
         reservation_id=reservation_id,
         provider_response_id=provider_response_id,
         error_code=error_code,
-        **_said(end, usage, cost_basis),
+        **_members_of_end(end, usage, cost_basis),
     )
     work, locked = lock_bound(entry, binding, late=True)
     need_identity(locked, binding)
@@ -239,15 +239,15 @@ def resolve_reservation(
     return ResolveOutcome(resolved.outcome, state, resolved.resolution, late and recorded)
 
 
-def _said(end: str, usage: Any, cost_basis: str) -> dict[str, Any]:
+def _members_of_end(end: str, usage: Any, cost_basis: str) -> dict[str, Any]:
     """Return the members of an end; usage is believed before what contradicts it."""
     used = read_usage(usage)
-    said = {"ended_as": end, "usage": used, "cost_basis": cost_basis or None}
+    members = {"ended_as": end, "usage": used, "cost_basis": cost_basis or None}
     if used is None or not (end == "released" or cost_basis in ("none", "estimate")):
-        return said
+        return members
     if isinstance(used, Usage) and not any(used.counts.values()):
-        return said | {"usage": None}
-    return said | {"ended_as": "failed" if end == "released" else end, "cost_basis": None}
+        return members | {"usage": None}
+    return members | {"ended_as": "failed" if end == "released" else end, "cost_basis": None}
 
 
 def _booked_beside(work: Work, locked: LockedJob, binding: Binding, end: End, usage: Any) -> bool:
