@@ -17,11 +17,15 @@ class GovernanceConfig(AppConfig):
         )
         from governance.core import verbs
         from governance.evidence.outside import VERBS as OUTSIDE_VERBS
+        from governance.money import proofs
+        from governance.money.entries import ENTRIES
         from governance.money.verbs import VERBS as MONEY_VERBS
         from governance.relay.verbs import VERBS as RELAY_VERBS
         from governance.web import metrics
         from governance.web.gauges import gauges, money_gauges
 
         verbs.register(*MONEY_VERBS, *OUTSIDE_VERBS, *RELAY_VERBS)
+        for entries in ENTRIES:
+            proofs.compare(entries)
         metrics.register(gauges)
         metrics.register(money_gauges)

@@ -21,7 +21,7 @@ from django.utils.safestring import SafeString
 
 from governance.console import registry
 from governance.console.chains import read_chain
-from governance.console.corrections import standing_of
+from governance.console.corrections import corrections_of
 from governance.console.drawing import gauge
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
@@ -356,14 +356,7 @@ class ReservationAdmin(OfJob):
 
     @admin.display(description="corrected by")
     def corrected(self, row: Reservation) -> str:
-        found = Adjustment.objects.filter(resolution_id=row.pk).select_related("verdict")
-        return (
-            "; ".join(
-                f"{usd(each.amount)} by {each.made_by} ({standing_of(each)}): {each.reason}"
-                for each in found.order_by("made_at")
-            )
-            or "-"
-        )
+        return corrections_of(Adjustment.objects.filter(resolution_id=row.pk))
 
     @admin.display(description="usage as it was sent")
     def sent(self, row: Reservation) -> Any:
@@ -395,13 +388,17 @@ class UnreservedUseAdmin(OfJob):
     )  # fmt: skip
     page_fields = (
         "use_id", "external_request_id", "task_id", "attempt", "agent", "job_type", "reservation",
-        "model", "cost_usd", "cost_basis", "marked", *COUNTERS, "usage_sent", "recorded_by",
-        "recorded_at",
+        "model", "cost_usd", "corrected", "cost_basis", "marked", *COUNTERS, "usage_sent",
+        "recorded_by", "recorded_at",
     )  # fmt: skip
 
     @admin.display(description="cost, USD")
     def cost_usd(self, row: UnreservedUse) -> str:
         return "unknown" if row.cost is None else usd(row.cost)
+
+    @admin.display(description="corrected by")
+    def corrected(self, row: UnreservedUse) -> str:
+        return corrections_of(Adjustment.objects.filter(use_id=row.pk))
 
     @admin.display(description="flags")
     def marked(self, row: UnreservedUse) -> str:

@@ -5,6 +5,8 @@ Who sets a budget holds the money's lock exclusively, so that no call is decided
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -42,6 +44,14 @@ NOT_HELD = (
 UNRESERVED = " FROM governance_unreserveduse u" + BUDGETS.format(
     agent="u.agent", job_type="u.job_type", task_id="u.task_id"
 )
+# What was corrected and not posted to a window. In the braces stands of what it was.
+UNPOSTED = (
+    " LEFT JOIN LATERAL (SELECT sum(a.amount) AS amount FROM governance_adjustment a"
+    "  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id"
+    "  WHERE {of} AND (NOT a.needs_confirmation OR v.verdict = 'confirmed')"
+    "   AND NOT EXISTS (SELECT 1 FROM governance_adjustmentposting p"
+    "    WHERE p.adjustment_id = a.adjustment_id AND p.window_id = w.id)) a ON true"
+)
 # What ended calls cost that a window does not hold, with what was corrected before it counted them,
 # and what was used beside them and not posted to it.
 UNCOUNTED = (
@@ -50,18 +60,14 @@ UNCOUNTED = (
     + SEEN
     + RESERVED_IN_WINDOW
     + " JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
-    " LEFT JOIN LATERAL (SELECT sum(a.amount) AS amount FROM governance_adjustment a"
-    "  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id"
-    "  WHERE a.resolution_id = r.reservation_id"
-    "   AND (NOT a.needs_confirmation OR v.verdict = 'confirmed')"
-    "   AND NOT EXISTS (SELECT 1 FROM governance_adjustmentposting p"
-    "    WHERE p.adjustment_id = a.adjustment_id AND p.window_id = w.id)) a ON true"
-    " WHERE"
+    + UNPOSTED.format(of="a.resolution_id = r.reservation_id")
+    + " WHERE"
     + NOT_HELD
-    + " AND {which} UNION ALL SELECT w.id, u.cost AS spent"
+    + " AND {which} UNION ALL SELECT w.id, coalesce(u.cost, 0) + coalesce(a.amount, 0) AS spent"
     + UNRESERVED
     + IN_WINDOW.format(at="u.recorded_at")
-    + " WHERE u.cost IS NOT NULL AND NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
+    + UNPOSTED.format(of="a.use_id = u.use_id")
+    + " WHERE NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
     "   WHERE q.use_id = u.use_id AND q.window_id = w.id) AND {which}) c GROUP BY c.id"
 )
 # The windows of one budget that lie at an instant: that of a budget for one key also where nothing
@@ -123,11 +129,21 @@ WRONG_OPENINGS = (
 
 @dataclass(frozen=True)
 class Opened:
-    """What windows took over: their number, what was spent, and what open calls hold."""
+    """What windows took over: their number, what was spent, and what open calls hold.
+
+    `rows` are of each window that has an opening by this what that takes over.
+    """
 
     windows: int
     spent: Decimal
     held: Decimal
+    rows: Mapping[int, Decimal]
+
+    @property
+    def sha256(self) -> str:
+        """Return the digest by which an event names the openings: a budget for each has many."""
+        lines = (f"{window} {spent:.12f}" for window, spent in sorted(self.rows.items()))
+        return hashlib.sha256(",".join(lines).encode()).hexdigest()
 
 
 def open_windows(budget: Budget, *, actor: str, at: datetime) -> Opened:
@@ -146,4 +162,5 @@ def open_windows(budget: Budget, *, actor: str, at: datetime) -> Opened:
         windows=len(touched),
         spent=sum((row["spent"] for row in opened), Decimal(0)),
         held=sum((row["amount"] for row in held), Decimal(0)),
+        rows={row["id"]: row["spent"] for row in opened},
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
@@ -72,6 +72,8 @@ READ_DISPUTED = (
     " LEFT JOIN governance_disputeverdict v ON v.dispute_id = x.dispute_id"
     " WHERE x.external_request_id = %s AND v.verdict IS DISTINCT FROM 'accepted'"
 )
+#: What the event of a use says of it as it stands in the row.
+STATED = ("task_id", "attempt", "agent", "job_type", "model_id", "price_id", "content_sha256")
 #: What is inside the input, and inside the output.
 OF_INPUT = tuple(
     name for name in COUNTERS if name.endswith("_tokens") and not name.startswith(("out", "reas"))
@@ -100,18 +102,29 @@ class Reported:
     @property
     def content_sha256(self) -> str:
         """Return the digest by which the same report is known again."""
-        content = {
-            "usage": self.usage.stated,
-            "reservation_id": self.reservation_id and str(self.reservation_id),
-        }
-        return digests.sha256_hex(digests.canonical(content))
+        return digest_of_report(self.usage.stated, reservation_id=self.reservation_id)
+
+
+def digest_of_report(stated: Mapping[str, Any], *, reservation_id: UUID | None) -> str:
+    """Return the digest of a report. :param stated: its usage, as `Usage.stated` has it."""
+    content = {
+        "usage": stated,
+        "reservation_id": reservation_id and str(reservation_id),
+    }
+    return digests.sha256_hex(digests.canonical(content))
+
+
+def digest_of_dispute(dispute_id: object) -> str:
+    """Return the digest of what is booked since a governor accepted a dispute."""
+    return digests.sha256_hex(digests.canonical({"dispute_id": str(dispute_id)}))
 
 
 @dataclass(frozen=True)
 class Unreserved:
-    """A use that was booked."""
+    """A use that was booked, with the windows that it was posted to."""
 
     use: UnreservedUse
+    windows: Sequence[int]
     #: What was reported beyond what the model can do.
     dispute: DisputedUse | None = None
 
@@ -124,10 +137,13 @@ class Unreserved:
                 "use_id": str(use.use_id),
                 "external_request_id": use.external_request_id,
                 "reservation_id": use.reservation_id and str(use.reservation_id),
+                **{name: getattr(use, name) for name in STATED},
                 "cost": None if use.cost is None else text_of(use.cost),
                 "cost_basis": use.cost_basis,
                 "flags": use.flags,
                 "counts": {name: n for name in COUNTERS if (n := getattr(use, name))},
+                "recorded_at": use.recorded_at.isoformat(timespec="microseconds"),
+                "windows": list(self.windows),
             },
         }
 
@@ -157,9 +173,8 @@ def book(*, reported: Reported, actor: str) -> Unreserved | None:
             return None
     priced = [row for row in calls if reported.reservation_id in (None, row["reservation_id"])]
     priced = priced or [row for row in candidates if row["price_id"]]
-    booking = _booking(reported, excess, priced, actor=actor, at=clock["now"])
-    post_use(booking.use, at=clock["now"], dispute=booking.dispute)
-    return booking
+    use, dispute = _booking(reported, excess, priced, actor=actor, at=clock["now"])
+    return post_use(use, at=clock["now"], dispute=dispute)
 
 
 def excess_of(*, external_request_id: str, usage: Usage) -> Usage | None:
@@ -214,8 +229,10 @@ def _booked_at(row: sql.Row) -> dict[str, int]:
     return most | {"searches": terms.searches}
 
 
-def cost_of(price: PriceList, usage: Usage, *, at: datetime) -> tuple[Decimal, bool]:
-    """Return what a usage costs by a price, and whether all of it has a rate.
+def cost_of(
+    price: PriceList, usage: Usage, *, at: datetime
+) -> tuple[Decimal, dict[str, str] | None]:
+    """Return what a usage costs by a price, and that by counter where all of it has a rate.
 
     What has none is booked at the most that so many tokens can cost.
 
@@ -223,26 +240,26 @@ def cost_of(price: PriceList, usage: Usage, *, at: datetime) -> tuple[Decimal, b
     """
     found = price.cost(usage, at=at)
     if not found.unpriced:
-        return found.total, True
+        return found.total, {name: text_of(part) for name, part in found.split.items()}
     bound = price.upper_bound(
         input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, at=at
     )
-    return max(found.total, bound), False
+    return max(found.total, bound), None
 
 
 def _booking(
     reported: Reported, excess: Usage | None, priced: list[sql.Row], *, actor: str, at: datetime
-) -> Unreserved:
+) -> tuple[UnreservedUse, DisputedUse | None]:
     """Return the row of a use, unsaved, at the dearest of the prices that may apply.
 
     No report books more than a call of its model can have: the rest is disputed.
     """
     found = None if excess is None else _dearest(excess, priced, at=at)
     if found is None:
-        return Unreserved(_use(reported, _Part(excess or Usage(0)), actor=actor, at=at))
+        return _use(reported, _Part(excess or Usage(0)), actor=actor, at=at), None
     use = _use(reported, found, actor=actor, at=at)
     if found.rest is None:
-        return Unreserved(use)
+        return use, None
     whose = ("external_request_id", "task_id", "job_id", "attempt", "agent", "job_type")
     dispute = disputed(
         found.rest,
@@ -253,7 +270,7 @@ def _booking(
         recorded_by=actor,
         **{name: getattr(use, name) for name in whose},
     )
-    return Unreserved(use, dispute)
+    return use, dispute
 
 
 def _use(reported: Reported, part: _Part, *, actor: str, at: datetime) -> UnreservedUse:
@@ -272,7 +289,10 @@ def _use(reported: Reported, part: _Part, *, actor: str, at: datetime) -> Unrese
         **part.usage.counts,
         **part.usage.texts,
         cost=part.cost,
-        cost_basis=Resolution.Basis.USAGE if part.whole and not odd else Resolution.Basis.ESTIMATE,
+        cost_basis=(
+            Resolution.Basis.ESTIMATE if part.split is None or odd else Resolution.Basis.USAGE
+        ),
+        cost_split=part.split,
         usage_odd=odd,
         disputed=part.rest is not None,
         usage_sent=reported.usage.sent
@@ -288,13 +308,13 @@ def _use(reported: Reported, part: _Part, *, actor: str, at: datetime) -> Unrese
 class _Part:
     """The part of a usage that a call of one model can have, and what it costs there.
 
-    :param whole: all of it has a rate.
+    :param split: that by counter, where all of it has a rate.
     :param row: the model and its price; empty where nobody knows them.
     """
 
     usage: Usage
     cost: Decimal | None = None
-    whole: bool = False
+    split: dict[str, str] | None = None
     row: sql.Row = field(default_factory=dict)
     rest: Usage | None = None
 
@@ -304,10 +324,10 @@ def _dearest(usage: Usage, priced: list[sql.Row], *, at: datetime) -> _Part | No
     for row in priced:
         part, rest = within(usage, **most_of(row))
         try:
-            cost, whole = cost_of(price_list(row), part, at=at)
+            cost, split = cost_of(price_list(row), part, at=at)
         except PriceUnusable:
             continue
-        found.append((cost, _Part(part, cost, whole, row, rest)))
+        found.append((cost, _Part(part, cost, split, row, rest)))
     return max(found, key=lambda each: each[0])[1] if found else None
 
 
@@ -330,14 +350,14 @@ def disputed(rest: Usage, price: PriceList, *, at: datetime, **row: Any) -> Disp
     )
 
 
-def post_use(use: UnreservedUse, *, at: datetime, dispute: DisputedUse | None = None) -> None:
+def post_use(use: UnreservedUse, *, at: datetime, dispute: DisputedUse | None = None) -> Unreserved:
     """Save a use and count it in the windows of that instant; the truth is never refused.
 
     :param dispute: what was reported beyond it, which is counted nowhere.
     """
     if use.cost is None:
-        sql.pipeline(sql.insert([use]))
-        return
+        sql.pipeline(sql.insert([use]), *([sql.insert([dispute])] if dispute else []))
+        return Unreserved(use, [], dispute)
     scopes = scopes_of(agent=use.agent, job_type=use.job_type, task_id=use.task_id)
     params = windows(scopes, at)
     _, _, _, room = sql.pipeline(
@@ -351,3 +371,4 @@ def post_use(use: UnreservedUse, *, at: datetime, dispute: DisputedUse | None = 
     if ids:
         writes.append(sql.insert([UnreservedPosting(use=use, window_id=each) for each in ids]))
     post(dict.fromkeys(ids, (Decimal(0), use.cost)), *writes, at=at)
+    return Unreserved(use, sorted(ids), dispute)

@@ -10,14 +10,14 @@ from uuid import UUID
 from django.db import transaction
 from uuid_utils.compat import uuid7
 
-from governance.core import clock, digests, sql
+from governance.core import clock, sql
 from governance.core.errors import InvalidTransition, NotFound
 from governance.core.reasons import required
 from governance.money.disputes import DisputedUse, DisputeVerdict
 from governance.money.models import Resolution
 from governance.money.policies import PRICE_COLUMNS, price_list
 from governance.money.pricing import PriceUnusable, Usage
-from governance.money.unreserved import Unreserved, cost_of, post_use
+from governance.money.unreserved import Unreserved, cost_of, digest_of_dispute, post_use
 from governance.money.uses import UnreservedUse
 
 Verdict = DisputeVerdict.Verdict
@@ -61,14 +61,18 @@ def settle_dispute(*, dispute_id: UUID, verdict: str, actor: str, reason: str) -
     if refusal := refusal_of_dispute(dispute):
         raise refusal
     now = clock.now()
-    use = None
+    booked = None
     if verdict == Verdict.ACCEPTED:
-        use = _accepted(dispute, actor=actor, at=now)
-        post_use(use, at=now)
+        booked = post_use(_accepted(dispute, actor=actor, at=now), at=now)
     made = DisputeVerdict.objects.create(
-        dispute=dispute, verdict=verdict, use=use, reason=reason, decided_by=actor, decided_at=now
+        dispute=dispute,
+        verdict=verdict,
+        use=booked and booked.use,
+        reason=reason,
+        decided_by=actor,
+        decided_at=now,
     )
-    return Settled(made, Unreserved(use) if use is not None else None)
+    return Settled(made, booked)
 
 
 def refusal_of_dispute(dispute: DisputedUse) -> InvalidTransition | None:
@@ -82,9 +86,9 @@ def _accepted(dispute: DisputedUse, *, actor: str, at: datetime) -> UnreservedUs
     usage = Usage(**dispute.counts)
     [[row]] = sql.pipeline(sql.Statement(READ_PRICE, (dispute.price_id,)))
     try:
-        cost, whole = cost_of(price_list(row), usage, at=at)
+        cost, split = cost_of(price_list(row), usage, at=at)
     except PriceUnusable:
-        cost, whole = None, False
+        cost, split = None, None
     return UnreservedUse(
         use_id=uuid7(),
         external_request_id=dispute.external_request_id,
@@ -99,10 +103,11 @@ def _accepted(dispute: DisputedUse, *, actor: str, at: datetime) -> UnreservedUs
         **usage.counts,
         **usage.texts,
         cost=cost,
-        cost_basis=Resolution.Basis.USAGE if whole else Resolution.Basis.ESTIMATE,
+        cost_basis=Resolution.Basis.ESTIMATE if split is None else Resolution.Basis.USAGE,
+        cost_split=split,
         usage_odd=False,
         usage_sent=usage.stated,
-        content_sha256=digests.sha256_hex(digests.canonical({"dispute_id": str(dispute.pk)})),
+        content_sha256=digest_of_dispute(dispute.pk),
         recorded_by=actor,
         recorded_at=at,
     )

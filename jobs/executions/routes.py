@@ -23,7 +23,7 @@ from governance.core.errors import (
 from governance.money import ledger
 from governance.money.ledger import End, Routed, RouteRequest
 from governance.money.models import Reservation, Resolution
-from governance.money.pricing import read_usage
+from governance.money.pricing import Usage, read_usage
 from jobs.executions.binding import (
     Binding,
     book_unreserved,
@@ -225,8 +225,10 @@ def resolve_reservation(
     From an attempt that has ended, or whose session may act no more: kept as evidence; a call that
     was made, or that says what it used, is booked, anything else ends nothing.  Source: contract,
     section 1, "Who holds an attempt".
-    Usage that comes once it has ended otherwise is booked as unreserved, as far as it is beyond
-    what was booked; the refusal is then a value, to be answered once that is committed.
+    A call that used something was made, whatever else is said of it: one that is `released` with
+    usage has `failed` at that.  Usage that comes once it has ended otherwise is booked as
+    unreserved, as far as it is beyond what was booked; the refusal is then a value, to be answered
+    once that is committed.
 
     :param usage: any JSON; one that is odd is kept and flagged, and the estimate booked.
     :raises InvalidArgument: usage or cost basis contradict the end.
@@ -237,11 +239,9 @@ def resolve_reservation(
     """
     wanted = End(
         reservation_id=reservation_id,
-        ended_as=end,
-        usage=read_usage(usage),
         provider_response_id=provider_response_id,
         error_code=error_code,
-        cost_basis=cost_basis or None,
+        **_members_of_end(end, usage, cost_basis),
     )
     work, locked = lock_bound(entry, binding, late=True)
     need_identity(locked, binding)
@@ -270,6 +270,17 @@ def resolve_reservation(
         work.save()
     state, recorded = resolved.resolution.ended_as, resolved.outcome == "recorded"
     return ResolveOutcome(resolved.outcome, state, resolved.resolution, late and recorded)
+
+
+def _members_of_end(end: str, usage: Any, cost_basis: str) -> dict[str, Any]:
+    """Return the members of an end; usage is believed before what contradicts it."""
+    used = read_usage(usage)
+    members = {"ended_as": end, "usage": used, "cost_basis": cost_basis or None}
+    if used is None or not (end == "released" or cost_basis in ("none", "estimate")):
+        return members
+    if isinstance(used, Usage) and not any(used.counts.values()):
+        return members | {"usage": None}
+    return members | {"ended_as": "failed" if end == "released" else end, "cost_basis": None}
 
 
 def _booked_beside(work: Work, locked: LockedJob, binding: Binding, end: End, usage: Any) -> bool:

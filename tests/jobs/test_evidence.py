@@ -138,6 +138,7 @@ def test_every_table_is_in_it_and_those_of_this_job_have_rows(bundled: Path) -> 
     assert empty == {
         "escalations", "retry_extensions", "execution_evidence", "reconciliations", "artifacts",
         "reflections", "unreserved_uses", "disputed_uses", "dispute_verdicts",
+        "adjustments", "adjustment_verdicts",
     }  # fmt: skip
 
 
