@@ -365,8 +365,8 @@ def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
 
     Usage that nothing can be computed from is an unknown call (`estimate_of`); one that names what
     has no rate costs what was held, and no less than what could be computed.  What nobody counted
-    and somebody saw costs that, and is an estimate.  What is more than the model can do is disputed,
-    and costs nothing until somebody accepts it.  Source: money, rule 4.
+    and somebody saw costs that, and is an estimate.  What is more than the model can do is
+    disputed, and costs nothing until somebody accepts it.  Source: money, rule 4.
     """
     held, usage = reservation.amount, end.usage
     if end.basis == Resolution.Basis.NONE:

@@ -21,9 +21,9 @@ from fencepost_worker.gateway import refusals
 from fencepost_worker.gateway.attempts import ProviderRefusal
 from fencepost_worker.gateway.booking import Desk, End, Routed, StartRefused, not_sent, too_late
 from fencepost_worker.gateway.faces import (
-    Asked,
     Endpoint,
     Face,
+    ModelRequest,
     RequestUnreadable,
     read_request,
     rewritten,
@@ -87,7 +87,7 @@ class GovernedCall:
         self._reply = reply
         self._forwarding: Forwarding | None = None
         self._provider: Provider | None = None
-        self._asked = Asked(model=None)
+        self._wanted = ModelRequest(model=None)
         self._cut_by = ""
         self.answered = asyncio.Event()
 
@@ -108,7 +108,7 @@ class GovernedCall:
             return
         self._reply.gone = True
         self._running.bell.ring()
-        if self._asked.stream and self._provider and self._provider.on_disconnect == "cut":
+        if self._wanted.stream and self._provider and self._provider.on_disconnect == "cut":
             if self._forwarding is not None:
                 self._forwarding.cut(CLIENT_LEFT)
 
@@ -137,14 +137,14 @@ class GovernedCall:
         incoming = self._incoming
         try:
             if len(incoming.body) > LARGE_BODY_BYTES:
-                self._asked = await self._links.blocking(
+                self._wanted = await self._links.blocking(
                     read_request, incoming.endpoint, incoming.body
                 )
             else:
-                self._asked = read_request(incoming.endpoint, incoming.body)
+                self._wanted = read_request(incoming.endpoint, incoming.body)
         except RequestUnreadable as error:
             raise CallRefused(400, "REQUEST_UNREADABLE", str(error)) from error
-        if self._asked.background:
+        if self._wanted.background:
             message = "An answer in the background is not governed: ask without `background`."
             raise CallRefused(403, refusals.NOT_GOVERNED, message)
 
@@ -173,7 +173,7 @@ class GovernedCall:
     def _may_fall_back(self, outcome: Outcome) -> bool:
         passed = outcome.forwarding is not None and outcome.forwarding.passed
         over = self.gone or self._cut_by or self._running.barred
-        return outcome.fall_back and not passed and not over and not self._asked.by_reference
+        return outcome.fall_back and not passed and not over and not self._wanted.by_reference
 
     # The route --------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class GovernedCall:
 
     async def _needs(self, before: Routed | None) -> dict[str, Any]:
         """Return what the route is asked for; contract, section 9."""
-        asked, body = self._asked, self._incoming.body
+        wanted, body = self._wanted, self._incoming.body
         if len(body) > LARGE_BODY_BYTES:
             digest = await self._links.blocking(_sha256, body)
         else:
@@ -230,13 +230,13 @@ class GovernedCall:
         needs: dict[str, Any] = {
             "api": str(self._incoming.face),
             "request_sha256": digest,
-            "requirements": _requirements(asked),
-            "request_bytes": asked.estimated_text_bytes,
+            "requirements": _requirements(wanted),
+            "request_bytes": wanted.estimated_text_bytes,
         }
-        if asked.model:
-            needs["wanted_model"] = asked.model
-        if asked.max_output_tokens:
-            needs["max_output_tokens"] = asked.max_output_tokens * asked.choices
+        if wanted.model:
+            needs["wanted_model"] = wanted.model
+        if wanted.max_output_tokens:
+            needs["max_output_tokens"] = wanted.max_output_tokens * wanted.choices
         if before is not None:
             needs["fallback_of"] = before.route_request_id
         return needs
@@ -289,18 +289,18 @@ class GovernedCall:
     async def _exchange(
         self, provider: Provider, routed: Routed, request: httpx2.Request
     ) -> Outcome:
-        endpoint, asked = self._incoming.endpoint, self._asked
+        endpoint, wanted = self._incoming.endpoint, self._wanted
         tap = Tap(
             endpoint,
             provider=provider.name,
-            stream=asked.stream,
-            wanted_usage=asked.include_usage,
+            stream=wanted.stream,
+            wanted_usage=wanted.include_usage,
         )
         forwarding = Forwarding(
             self._links.client(provider),
             request,
             endpoint=endpoint,
-            stream=asked.stream,
+            stream=wanted.stream,
             reply=self._reply,
             tap=tap,
         )
@@ -316,7 +316,7 @@ class GovernedCall:
             forwarding.status,
             forwarding.head,
             reading,
-            asked=asked,
+            wanted=wanted,
             output_limit=self._limit(routed),
             cut=forwarding.cut_kind,
         )
@@ -346,12 +346,12 @@ class GovernedCall:
 
         :raises KeyMissing: the provider's key cannot be read.
         """
-        incoming, asked, limit = self._incoming, self._asked, self._limit(routed)
+        incoming, wanted, limit = self._incoming, self._wanted, self._limit(routed)
         body = rewritten(
             incoming.endpoint,
             incoming.body,
-            model=None if routed.model == asked.model else routed.model,
-            max_output_tokens=None if limit == asked.max_output_tokens else limit,
+            model=None if routed.model == wanted.model else routed.model,
+            max_output_tokens=None if limit == wanted.max_output_tokens else limit,
             max_tokens_member=provider.max_tokens_member,
             include_usage=provider.include_usage or None,
         )
@@ -363,22 +363,22 @@ class GovernedCall:
 
     def _limit(self, routed: Routed) -> int | None:
         """Return the limit of output that the request is sent with, for each choice."""
-        stated, held = self._asked.max_output_tokens, routed.max_output_tokens
+        stated, held = self._wanted.max_output_tokens, routed.max_output_tokens
         if held is None:
             return stated
-        each = max(1, held // self._asked.choices)
+        each = max(1, held // self._wanted.choices)
         return each if stated is None else min(stated, each)
 
     # The end ----------------------------------------------------------------------------------
 
     def _lost_usage(self, routed: Routed | None) -> dict[str, int]:
         """Return what the call is booked at where its answer is lost altogether."""
-        asked = self._asked
-        limit = asked.max_output_tokens if routed is None else self._limit(routed)
+        wanted = self._wanted
+        limit = wanted.max_output_tokens if routed is None else self._limit(routed)
         spends_output = self._incoming.endpoint is not Endpoint.EMBEDDINGS
         return {
-            "input_tokens": max(1, -(-asked.estimated_text_bytes // BYTES_PER_TOKEN)),
-            "output_tokens": (limit or OUTPUT_TOKENS_LOST) * asked.choices * spends_output,
+            "input_tokens": max(1, -(-wanted.estimated_text_bytes // BYTES_PER_TOKEN)),
+            "output_tokens": (limit or OUTPUT_TOKENS_LOST) * wanted.choices * spends_output,
         }
 
     async def _settle(self, outcome: Outcome) -> None:
@@ -427,14 +427,14 @@ async def answer_refusal(reply: Reply, face: Face, refusal: CallRefused) -> None
     await reply.whole(status, headers, body)
 
 
-def _requirements(asked: Asked) -> list[str]:
+def _requirements(wanted: ModelRequest) -> list[str]:
     """Return the terms of the price, and what the request holds beside its text.
 
     Source: contract, section 6, "What a call is held at".
     """
-    parts = {"images": asked.images, "pages": asked.pages, "audio_seconds": asked.audio_seconds}
+    parts = {"images": wanted.images, "pages": wanted.pages, "audio_seconds": wanted.audio_seconds}
     counted = [f"{name}={min(count, PARTS_MAX)}" for name, count in parts.items() if count]
-    return [*asked.requirements, *counted, *(["content=by_reference"] * asked.by_reference)]
+    return [*wanted.requirements, *counted, *(["content=by_reference"] * wanted.by_reference)]
 
 
 def _of_start(why: Exception) -> CallRefused:

@@ -63,13 +63,13 @@ class CountTokens:
         incoming = self._incoming
         catalogue = Catalogue(self._running.attempt.models, self._links.providers)
         try:
-            asked = read_request(incoming.endpoint, incoming.body)
-            served = catalogue.provider_of(asked.model, incoming.face)
+            wanted = read_request(incoming.endpoint, incoming.body)
+            served = catalogue.provider_of(wanted.model, incoming.face)
             provider = None if served is None else self._links.providers.get(served[1])
             if served is None or provider is None:
                 message = "The policy allows no model of this face."
                 raise CallRefused(403, "MODEL_NOT_ALLOWED", message)
-            model = None if served[0] == asked.model else served[0]
+            model = None if served[0] == wanted.model else served[0]
             body = rewritten(incoming.endpoint, incoming.body, model=model)
             headers = passed_on(incoming.headers) + list(provider.headers().items())
         except RequestUnreadable as error:

@@ -77,7 +77,6 @@ class Forwarding:
         self.lost = False
         self.whole = False
         self.cut_by = ""
-        self._closed = False
 
     @property
     def passed(self) -> bool:
@@ -125,7 +124,7 @@ class Forwarding:
             await self._tell_cut()
         else:
             work.result()
-        self._close()
+        self._tap.close(cut=self.lost)
 
     async def pass_back(self) -> None:
         """Give the program an answer that was held back, as the provider gave it."""
@@ -177,7 +176,7 @@ class Forwarding:
             async for raw in chunks:
                 await self._reply.write(self._read(raw))
         self.whole = True
-        last = self._close()
+        last = self._tap.close()
         if self.passed:
             await self._reply.write(last)
             await self._finish(events=events)
@@ -256,13 +255,6 @@ class Forwarding:
         self._tap.feed(self._decoder.feed(raw))
         return raw
 
-    def _close(self) -> bytes:
-        """Let the tap read the end, once."""
-        if self._closed:
-            return b""
-        self._closed = True
-        return self._tap.close()
-
     def _is_event_stream(self) -> bool:
         return any(
             name.lower() == b"content-type" and value.lower().startswith(EVENT_STREAM.encode())
@@ -279,6 +271,7 @@ class Forwarding:
 
         In the middle of an event there is nothing to be said: what follows would be part of it.
         """
+        self._tap.close(cut=True)
         if self.passed and self._stream and self._tap.at_boundary and not self._reply.finished:
             event = error_event(self._endpoint, reason=reason, message=message)
             await self._reply.write(event)
