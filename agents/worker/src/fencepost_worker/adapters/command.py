@@ -19,9 +19,11 @@ from typing import IO, Any
 
 from fencepost_worker import durable
 from fencepost_worker.adapters import RuntimeAdapter
+from fencepost_worker.confinement import Confinement, loopback_direct
 from fencepost_worker.exchange import Request, Result, ResultRefused
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.lease import Ended, Lease
+from fencepost_worker.model_access import ModelAccess
 from fencepost_worker.workspace import ArtifactRefused, Workspace, Workspaces
 
 log = logging.getLogger("fencepost_worker")
@@ -67,17 +69,31 @@ class CommandAdapter(RuntimeAdapter):
         executor: ExternalAgentExecutor,
         workspaces: Workspaces,
         program: Sequence[str],
+        confinement: Confinement | None = None,
+        models: ModelAccess | None = None,
         stop_grace_s: float = STOP_GRACE_SECONDS,
     ) -> None:
-        super().__init__(executor=executor)
+        """Make an adapter.
+
+        :param confinement: what the program is given of this process; default the list alone.
+        :raises ProgramMissing: there is no such program.
+        """
+        super().__init__(executor=executor, models=models)
         self._workspaces = workspaces
         self._program = resolved_program(program)
+        self._confinement = confinement or Confinement()
         self._stop_grace_s = stop_grace_s
 
     def invoke(self, request: Request, *, lease: Lease, grant: Grant) -> Result:
         """Run the program once; see `RuntimeAdapter.invoke`."""
         workspace = self._workspaces.open(task_id=request.task_id, attempt=request.attempt)
-        program = Program(self._program, request=request, workspace=workspace)
+        program = Program(
+            self._program,
+            request=request,
+            workspace=workspace,
+            environment=_environment(self._confinement, request, workspace, grant),
+            account=self._confinement.launched_as,
+        )
         code = program.wait(lease, stop_grace_s=self._stop_grace_s)
         if code is None:
             ended = lease.ended
@@ -86,12 +102,11 @@ class CommandAdapter(RuntimeAdapter):
 
     def progress(self, *, task_id: str, attempt: int) -> dict[str, Any] | None:
         """Return what the program last wrote to its progress file."""
-        path = self._workspaces.of(task_id=task_id, attempt=attempt).progress
+        workspace = self._workspaces.of(task_id=task_id, attempt=attempt)
         try:
-            if path.stat().st_size > MAX_PROGRESS_BYTES:
-                return None
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            content = workspace.read(workspace.progress.name, max_bytes=MAX_PROGRESS_BYTES)
+            document = json.loads(content)
+        except (ArtifactRefused, ValueError):
             return None
         return document if isinstance(document, dict) else None
 
@@ -141,13 +156,24 @@ class CommandAdapter(RuntimeAdapter):
 class Program:
     """A running program with its process group."""
 
-    def __init__(self, argv: Sequence[str], *, request: Request, workspace: Workspace) -> None:
-        """Start it, and write down what was started before anything else."""
-        command = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *argv]
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        request: Request,
+        workspace: Workspace,
+        environment: dict[str, str],
+        account: str,
+    ) -> None:
+        """Start it, and write down what was started before anything else.
+
+        :param account: as whom it runs, as the launcher takes it.
+        """
+        command = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), account, *argv]
         self._process = subprocess.Popen(
             command,
             cwd=workspace.folder,
-            env=_environment(request, workspace),
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -267,9 +293,13 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         log.debug("the program's group has ended")
 
 
-def _environment(request: Request, workspace: Workspace) -> dict[str, str]:
-    """Return the program's environment: ours without what is only for the worker."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("FENCEPOST_")}
+def _environment(
+    confinement: Confinement, request: Request, workspace: Workspace, grant: Grant
+) -> dict[str, str]:
+    """Return the program's variables: those it inherits, the promised ones, and its models'."""
+    inherited = confinement.environment()
+    if grant.environment:
+        inherited |= {**grant.environment} | loopback_direct(inherited)
     return inherited | {
         "FENCEPOST_TASK_ID": request.task_id,
         "FENCEPOST_ATTEMPT": str(request.attempt),
