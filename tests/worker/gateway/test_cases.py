@@ -37,7 +37,7 @@ def played(case: Case, parts: list[bytes]) -> tuple[bytes, Verdict]:
         case.status or None,
         head,
         tap.reading(),
-        asked=read_request(case.endpoint, case.request),
+        wanted=read_request(case.endpoint, case.request),
         output_limit=case.output_limit,
         cut=case.cut,
     )

@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fencepost_worker.gateway.faces import (
-    Asked,
     Endpoint,
     Face,
+    ModelRequest,
     RequestUnreadable,
     endpoint_of,
     face_asked,
@@ -38,7 +38,7 @@ def test_a_request_is_read_and_rewritten(case: dict[str, Any]) -> None:
     asked = {"model": None, "estimated_text_bytes": len(body) - binary} | case["asked"]
     if "requirements" in asked:
         asked["requirements"] = tuple(asked["requirements"])
-    assert read_request(endpoint, body) == Asked(**asked)
+    assert read_request(endpoint, body) == ModelRequest(**asked)
     if "sent" in case:
         assert rewritten(endpoint, body, **case["rewrite"]).decode() == case["sent"]
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fencepost_worker.gateway.events import Event, Events
-from fencepost_worker.gateway.faces import Asked, Endpoint
+from fencepost_worker.gateway.faces import Endpoint, ModelRequest
 from fencepost_worker.gateway.readings import ProviderError, Reading
 from fencepost_worker.gateway.tap import MAX_HELD_BYTES, TAIL_BYTES, Tap
 from fencepost_worker.gateway.usages import count, merged
@@ -66,6 +66,11 @@ def test_it_says_where_an_event_may_be_added() -> None:
 
     # Nor has half an event of a stream that was cut.
     assert (tap.close(cut=True), tap.at_boundary) == (b"", True)
+
+    # At an end of the provider's own the half goes out, and nothing may be added to it.
+    tap = chat_tap(wanted_usage=False)
+    tap.feed(HELLO + HELLO[:10])
+    assert (tap.close(), tap.at_boundary) == (HELLO[:10], False)
 
     document = Tap(Endpoint.CHAT, provider="openai", stream=False)
     assert not document.at_boundary
@@ -239,10 +244,10 @@ def test_without_the_request_an_estimate_is_left_to_the_control_plane() -> None:
 
 
 def test_output_that_cannot_be_seen_is_the_limit_of_every_choice() -> None:
-    asked = Asked("m", choices=3, estimated_text_bytes=30)
-    found = verdict(Endpoint.CHAT, None, b"", Reading(), asked=asked, output_limit=100)
+    asked = ModelRequest("m", choices=3, estimated_text_bytes=30)
+    found = verdict(Endpoint.CHAT, None, b"", Reading(), wanted=asked, output_limit=100)
     assert found.usage == {"input_tokens": 10, "output_tokens": 300}
-    unlimited = verdict(Endpoint.CHAT, None, b"", Reading(), asked=asked)
+    unlimited = verdict(Endpoint.CHAT, None, b"", Reading(), wanted=asked)
     assert unlimited.usage is None
 
 

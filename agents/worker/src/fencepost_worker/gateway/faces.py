@@ -113,7 +113,7 @@ def face_asked(path: str, headers: Mapping[str, str]) -> Face:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ModelRequest:
     """What the gateway must know of a request.
 
     :param model: as it stands; None where none is named.
@@ -145,7 +145,7 @@ class Asked:
     requirements: tuple[str, ...] = ()
 
 
-def read_request(endpoint: Endpoint, body: bytes) -> Asked:
+def read_request(endpoint: Endpoint, body: bytes) -> ModelRequest:
     """Return what must be known of a request's body.
 
     :raises RequestUnreadable: it is no JSON object, or a member that decides over its call is not
@@ -154,7 +154,7 @@ def read_request(endpoint: Endpoint, body: bytes) -> Asked:
     try:
         layout = layout_of(body)
         parts = _parts_of(layout)
-        return Asked(
+        return ModelRequest(
             model=_of_type(layout, "model", str, None),
             stream=_of_type(layout, "stream", bool, False),
             max_output_tokens=_limit(endpoint, layout),

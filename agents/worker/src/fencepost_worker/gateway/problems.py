@@ -76,11 +76,11 @@ def error_event(endpoint: Endpoint, *, reason: str, message: str) -> bytes:
 
 
 def _document(face: Face, kind: str, reason: str, message: str) -> dict[str, Any]:
-    said = f"{reason}: {message}"
+    text = f"{reason}: {message}"
     if face is Face.ANTHROPIC:
-        error = {"type": kind, "message": said, "details": {"error_code": reason}, "code": reason}
+        error = {"type": kind, "message": text, "details": {"error_code": reason}, "code": reason}
         return {"type": "error", "error": error, "request_id": None}
-    return {"error": {"message": said, "type": kind, "param": None, "code": reason}}
+    return {"error": {"message": text, "type": kind, "param": None, "code": reason}}
 
 
 def _encoded(document: dict[str, Any]) -> bytes:

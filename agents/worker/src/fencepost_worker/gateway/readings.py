@@ -240,10 +240,10 @@ class Account:
         self._take_error(chunk.get("error"))
 
     def _take_choice(self, choice: dict[str, Any], member: str) -> None:
-        said = choice.get(member)
-        if isinstance(said, dict):
-            self._write(said)
-            self.began = self.began or bool(said.get("audio") or said.get("tool_calls"))
+        written = choice.get(member)
+        if isinstance(written, dict):
+            self._write(written)
+            self.began = self.began or bool(written.get("audio") or written.get("tool_calls"))
         index = choice.get("index")
         index = index if isinstance(index, int) else 0
         if choice.get("finish_reason"):

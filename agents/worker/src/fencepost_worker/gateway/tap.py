@@ -89,7 +89,10 @@ class Tap:
         """
         if self._closed:
             return b""
-        self._ended_between, self._closed = self.at_boundary, True
+        # What was held back goes out with an end that is none of a cut.
+        whole = self._stream and self._events.position == self._events.event_start
+        self._ended_between = self.at_boundary if cut else whole and self._document is None
+        self._closed = True
         if self._document is not None:
             self._document.read_into(self._account)
             return b""

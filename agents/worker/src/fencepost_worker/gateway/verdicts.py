@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
-from fencepost_worker.gateway.faces import Asked, Endpoint
+from fencepost_worker.gateway.faces import Endpoint, ModelRequest
 from fencepost_worker.gateway.readings import ProviderError, Reading
 
 #: Refusals of which the provider says that they cost nothing.
@@ -54,6 +54,7 @@ _OWN_FAULT = frozenset(
     }
 )
 _DEARER = {"flex": 0, "default": 1, "standard": 1, "auto": 1, "priority": 2}
+_DEARER_THAN_ANY = 9
 _TIER = "service_tier="
 
 
@@ -94,7 +95,7 @@ def verdict(
     head: bytes,
     reading: Reading,
     *,
-    asked: Asked | None = None,
+    wanted: ModelRequest | None = None,
     output_limit: int | None = None,
     cut: Cut | None = None,
 ) -> Verdict:
@@ -103,12 +104,12 @@ def verdict(
     :param status: of the provider's answer; None where none came although the request was sent.
     :param head: the beginning of the body, of an answer that is an error.
     :param reading: of an answer with a status of 200 to 299.
-    :param asked: the request, for an estimate of what nobody counted.
+    :param wanted: the request, for an estimate of what nobody counted.
     :param output_limit: the limit of output that was sent, for each choice.
     :param cut: why the body was not read to its end, None where the provider ended it.
     """
     if status is None or not 200 <= status < 300:
-        return _of_status(status, head, _Sent(endpoint, asked, output_limit), cut)
+        return _of_status(status, head, _Sent(endpoint, wanted, output_limit), cut)
     if not endpoint.spends:
         return Verdict("settled", "none")
     if reading.error is not None and not reading.began and not _spent(reading):
@@ -118,7 +119,7 @@ def verdict(
         )
     if reading.blank and cut is None:
         return Verdict("failed", "none", None, True, "empty_answer", ("closed_before_answer",))
-    return _of_answer(reading, _Sent(endpoint, asked, output_limit), cut)
+    return _of_answer(reading, _Sent(endpoint, wanted, output_limit), cut)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class _Sent:
     """The request, as far as an estimate depends on it."""
 
     endpoint: Endpoint
-    asked: Asked | None
+    wanted: ModelRequest | None
     output_limit: int | None
 
 
@@ -138,7 +139,7 @@ def _of_answer(reading: Reading, sent: _Sent, cut: Cut | None) -> Verdict:
     elif not reading.ended:
         flags.append("no_end_mark")
     if reading.counted and reading.usage:
-        usage, named = _at_the_dearer(reading.usage, sent.asked)
+        usage, named = _at_the_dearer(reading.usage, sent.wanted)
         return Verdict("settled", "actual", usage, False, code, (*flags, *named))
     if reading.usage is None and "usage_zero" not in flags and "usage_odd" not in flags:
         flags.append("usage_missing")
@@ -200,17 +201,15 @@ def _code(reading: Reading) -> str:
 
 
 def _at_the_dearer(
-    usage: dict[str, Any], asked: Asked | None
+    usage: dict[str, Any], wanted: ModelRequest | None
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Let the dearer of two tiers count where the answer names another than was asked for."""
-    wanted = next(
-        (each[13:] for each in (asked.requirements if asked else ()) if each[:13] == _TIER), ""
-    )
+    terms = wanted.requirements if wanted else ()
+    tier = next((each.removeprefix(_TIER) for each in terms if each.startswith(_TIER)), "")
     served = usage.get("service_tier", "")
-    if not wanted or not served or wanted == served:
+    if not tier or not served or tier == served:
         return usage, ()
-    rank = _DEARER.get(wanted), _DEARER.get(served)
-    dearer = wanted if None not in rank and rank[0] > rank[1] else served  # type: ignore[operator]
+    dearer = tier if _DEARER.get(tier, -1) > _DEARER.get(served, _DEARER_THAN_ANY) else served
     return usage | {"service_tier": dearer}, ("service_tier_differs",)
 
 
@@ -220,25 +219,25 @@ def _estimated(reading: Reading, sent: _Sent) -> dict[str, Any] | None:
     Input is what was reported, else a third of the text's bytes; output what was seen, or the
     limit where it cannot be seen; each no less than what was reported of it.
     """
-    seen, asked = dict(reading.usage or {}), sent.asked
-    if asked is None:
+    seen, wanted = dict(reading.usage or {}), sent.wanted
+    if wanted is None:
         return seen or None
     if not seen.get("input_tokens"):
-        if asked.by_reference or asked.images or asked.pages or asked.audio_seconds:
+        if wanted.by_reference or wanted.images or wanted.pages or wanted.audio_seconds:
             return None  # the control plane holds what such input may have
-        seen["input_tokens"] = -(-asked.estimated_text_bytes // BYTES_PER_TOKEN)
+        seen["input_tokens"] = -(-wanted.estimated_text_bytes // BYTES_PER_TOKEN)
     output = -(-reading.output_bytes // BYTES_PER_TOKEN)
-    if _hidden(reading, sent.endpoint, asked):
-        limit = sent.output_limit or asked.max_output_tokens
+    if _hidden(reading, sent.endpoint, wanted):
+        limit = sent.output_limit or wanted.max_output_tokens
         if limit is None:
             return None
-        output = max(output, limit * asked.choices)
+        output = max(output, limit * wanted.choices)
     seen["output_tokens"] = max(output, seen.get("output_tokens", 0))
     return seen
 
 
-def _hidden(reading: Reading, endpoint: Endpoint, asked: Asked) -> bool:
+def _hidden(reading: Reading, endpoint: Endpoint, wanted: ModelRequest) -> bool:
     """Return whether output may have been made that nobody has seen."""
     if reading.ended or reading.finished or endpoint is Endpoint.EMBEDDINGS:
         return False
-    return asked.hidden_output or not asked.stream
+    return wanted.hidden_output or not wanted.stream

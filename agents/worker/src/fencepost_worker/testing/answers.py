@@ -85,7 +85,7 @@ def event(document: Any, *, name: str = "") -> bytes:
 
 def usual(
     endpoint: Endpoint | None,
-    asked: Mapping[str, Any],
+    document: Mapping[str, Any],
     *,
     face: Face,
     models: Iterable[str],
@@ -94,19 +94,19 @@ def usual(
 ) -> Answer:
     """Return what the stand-in answers by itself.
 
-    :param asked: the request's body, read.
+    :param document: the request's body, read.
     :param text: what the model says.
     """
-    model = str(asked.get("model") or "stand-in")
+    model = str(document.get("model") or "stand-in")
     if endpoint is Endpoint.MODELS:
         return Answer.json(_models(face, models))
     if endpoint is Endpoint.COUNT_TOKENS:
         return Answer.json({"input_tokens": counts.input})
     if endpoint is Endpoint.EMBEDDINGS:
-        return Answer.json(embeddings(model, asked.get("input"), counts=counts))
-    streamed = asked.get("stream") is True
+        return Answer.json(embeddings(model, document.get("input"), counts=counts))
+    streamed = document.get("stream") is True
     if endpoint is Endpoint.CHAT:
-        options = asked.get("stream_options")
+        options = document.get("stream_options")
         with_usage = isinstance(options, dict) and options.get("include_usage") is True
         if streamed:
             return Answer.events(*chat_events(model, text, counts=counts, with_usage=with_usage))
@@ -125,13 +125,13 @@ def usual(
 def chat(model: str, text: str, *, counts: Counts) -> dict[str, Any]:
     """Return a chat completion."""
     choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "logprobs": None}
-    said = {"role": "assistant", "content": text, "refusal": None}
+    written = {"role": "assistant", "content": text, "refusal": None}
     return {
         "id": "chatcmpl-stand-in",
         "object": "chat.completion",
         "created": CREATED,
         "model": model,
-        "choices": [{**choice, "message": said}],
+        "choices": [{**choice, "message": written}],
         "usage": chat_usage(counts),
     }
 
@@ -165,10 +165,13 @@ def chat_usage(counts: Counts) -> dict[str, int]:
     }
 
 
-def embeddings(model: str, asked: Any, *, counts: Counts) -> dict[str, Any]:
+def embeddings(model: str, texts: Any, *, counts: Counts) -> dict[str, Any]:
     """Return embeddings of as many texts as were asked for."""
-    texts = len(asked) if isinstance(asked, list) and asked and isinstance(asked[0], str) else 1
-    vectors = [{"object": "embedding", "index": n, "embedding": VECTOR} for n in range(texts)]
+    several = isinstance(texts, list) and bool(texts) and isinstance(texts[0], str)
+    vectors = [
+        {"object": "embedding", "index": number, "embedding": VECTOR}
+        for number in range(len(texts) if several else 1)
+    ]
     usage = {"prompt_tokens": counts.input, "total_tokens": counts.input}
     return {"object": "list", "data": vectors, "model": model, "usage": usage}
 
