@@ -28,6 +28,7 @@ from fencepost_worker.envelopes import KeyRing, read_keys
 from fencepost_worker.exchange import ExternalAgentExchange
 from fencepost_worker.executor import Authority, ExternalAgentExecutor
 from fencepost_worker.governed import ControlPlaneAuthority, ModelNeeds
+from fencepost_worker.heartbeats import HeartbeatsStopped
 from fencepost_worker.journal import Journal
 from fencepost_worker.loop import NotAuthorized, Plan, Worker
 from fencepost_worker.redaction import Secrets
@@ -39,6 +40,8 @@ log = logging.getLogger("fencepost_worker")
 
 EXIT_UNUSABLE = 2
 EXIT_NOT_AUTHORIZED = 3
+#: The worker could not keep its leases any more, and finished what ran: start it again.
+EXIT_STOPPED = 4
 MAX_WORKER_ID_CHARS = 120
 
 
@@ -94,6 +97,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NotAuthorized as error:
         print(f"fencepost-worker: not authorized: {error}", file=sys.stderr)
         return EXIT_NOT_AUTHORIZED
+    except HeartbeatsStopped as error:
+        print(f"fencepost-worker: the heartbeats stopped: {error}", file=sys.stderr)
+        return EXIT_STOPPED
     except (durable.Unreadable, ClaimUnreadable) as error:
         print(f"fencepost-worker: the data folder is damaged: {error}", file=sys.stderr)
         return EXIT_UNUSABLE

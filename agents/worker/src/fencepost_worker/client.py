@@ -5,7 +5,6 @@ where its refusal says that this helps.  Source of the rules: the contract, sect
 problem body: RFC 9457.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any
 import httpx2
 from uuid_utils.compat import uuid7
 
+from fencepost_worker import rules
 from fencepost_worker.timing import retry_delay_s, steady_now
 
 log = logging.getLogger("fencepost_worker")
@@ -232,7 +232,7 @@ class ControlPlane:
             headers["Idempotency-Key"] = call.key
         content = None
         if call.body is not None:
-            content = json.dumps(call.body, allow_nan=False).encode()
+            content = rules.encoded(call.body)
             headers["Content-Type"] = "application/json"
         timeout = httpx2.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_SECONDS, timeout_s))
         try:

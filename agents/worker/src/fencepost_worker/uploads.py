@@ -124,7 +124,8 @@ class Artifact:
 def stored_name(name: str) -> str:
     """Return the name as one without a folder: the store keeps files side by side."""
     bare = re.sub(r"[/\\]", "-", name)
-    return "".join(char if char.isprintable() else "_" for char in bare)
+    seen = "".join(char if char.isprintable() else "_" for char in bare)
+    return seen if seen.strip() else "_"
 
 
 class Uploads:

@@ -1,6 +1,7 @@
 """Workspaces: a folder of its own for every attempt, and the artifacts taken out of it."""
 
 import hashlib
+import itertools
 import os
 import stat
 import tempfile
@@ -29,6 +30,31 @@ class Workspace:
     artifacts: Path
     progress: Path
     process: Path
+    log: Path
+
+    def note(self, line: str) -> None:
+        """Add a line to the work's log, if it can be written.
+
+        :raises OSError: it cannot, or something else than a file is there.
+        """
+        # The folder is the program's: no link is followed, and no pipe waited for.
+        careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | careful
+        with os.fdopen(os.open(self.log, flags, durable.FILE_MODE), "ab") as file:
+            file.write(f"{line}\n".encode(errors="replace"))
+
+    def leave(self, name: str, content: bytes) -> str:
+        """Leave an artifact under this name, or the next one that is free; return which."""
+        stem, dot, suffix = name.partition(".")
+        for number in itertools.count(2):
+            try:
+                with (self.artifacts / name).open("xb") as file:
+                    file.write(content)
+            except FileExistsError:
+                name = f"{stem}-{number}{dot}{suffix}"
+            else:
+                return name
+        raise AssertionError("no end of names")
 
 
 class Workspaces:
@@ -48,6 +74,7 @@ class Workspaces:
             progress=folder / "progress.json",
             # Beside the folder that the program works in, so that it cannot write there.
             process=root / "process.json",
+            log=folder / "fencepost.log",
         )
 
     def open(self, *, task_id: str, attempt: int) -> Workspace:

@@ -5,7 +5,6 @@ result in `$FENCEPOST_ARTIFACTS`, and may write `$FENCEPOST_PROGRESS`, a small J
 heartbeats carry.
 """
 
-import json
 import logging
 import os
 import shutil
@@ -17,9 +16,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from fencepost_worker import durable
+from fencepost_worker import durable, rules
 from fencepost_worker.adapters import RuntimeAdapter
-from fencepost_worker.exchange import Request, Result, ResultRefused
+from fencepost_worker.exchange import (
+    MENDED_MEMBER,
+    Request,
+    Result,
+    ResultRefused,
+    ResultTooLarge,
+)
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.lease import Ended, Lease
 from fencepost_worker.workspace import ArtifactRefused, Workspace, Workspaces
@@ -73,11 +78,13 @@ class CommandAdapter(RuntimeAdapter):
         self._workspaces = workspaces
         self._program = resolved_program(program)
         self._stop_grace_s = stop_grace_s
+        self._programs: dict[tuple[str, int], Program] = {}
 
     def invoke(self, request: Request, *, lease: Lease, grant: Grant) -> Result:
         """Run the program once; see `RuntimeAdapter.invoke`."""
         workspace = self._workspaces.open(task_id=request.task_id, attempt=request.attempt)
         program = Program(self._program, request=request, workspace=workspace)
+        self._programs[request.task_id, request.attempt] = program
         code = program.wait(lease, stop_grace_s=self._stop_grace_s)
         if code is None:
             ended = lease.ended
@@ -85,15 +92,29 @@ class CommandAdapter(RuntimeAdapter):
         return self._result(request, workspace, program, code)
 
     def progress(self, *, task_id: str, attempt: int) -> dict[str, Any] | None:
-        """Return what the program last wrote to its progress file."""
+        """Return what the program last wrote to its progress file.
+
+        :raises NotStrict: it is no JSON object, or too large.
+        """
         path = self._workspaces.of(task_id=task_id, attempt=attempt).progress
         try:
-            if path.stat().st_size > MAX_PROGRESS_BYTES:
-                return None
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            with path.open("rb") as file:
+                content = file.read(MAX_PROGRESS_BYTES + 1)
+        except OSError:
             return None
-        return document if isinstance(document, dict) else None
+        if len(content) > MAX_PROGRESS_BYTES:
+            raise rules.NotStrict(rules.Fault("", f"more than {MAX_PROGRESS_BYTES} bytes"))
+        # Between being emptied and written again there is nothing in it.
+        document = rules.read(content) if content else None
+        if document is not None and not isinstance(document, dict):
+            raise rules.NotStrict(rules.Fault("", "not a JSON object"))
+        return document
+
+    def tell(self, *, task_id: str, attempt: int, line: str) -> None:
+        """Say the line after what the program wrote to standard error, and in its log file."""
+        if (program := self._programs.get((task_id, attempt))) is not None:
+            program.say(line)
+        self._workspaces.of(task_id=task_id, attempt=attempt).note(line)
 
     def kept_artifact(self, sha256: str) -> Path | None:
         """Return where the artifact of this checksum is kept."""
@@ -109,6 +130,7 @@ class CommandAdapter(RuntimeAdapter):
 
     def discard(self, *, task_id: str, attempt: int) -> None:
         """Remove the attempt's workspace."""
+        self._programs.pop((task_id, attempt), None)
         self._workspaces.discard(task_id=task_id, attempt=attempt)
 
     def _result(
@@ -122,7 +144,7 @@ class CommandAdapter(RuntimeAdapter):
                 retryable=False,
             )
         try:
-            result = Result.of(request, _strict_json(program.output))
+            result = self._read(request, workspace, program.output)
             if code != 0 and result.outcome == "succeeded":
                 raise ResultRefused("the program failed and says that it succeeded")
             kept = self._workspaces.keep(workspace, result.document["artifacts"])
@@ -136,6 +158,26 @@ class CommandAdapter(RuntimeAdapter):
                 return Result.failed(request, code=error.code, message=str(error), retryable=False)
         message = program.errors or f"the program ended with {code} and said nothing"
         return Result.failed(request, code=_exit_name(code), message=message, retryable=True)
+
+    def _read(self, request: Request, workspace: Workspace, output: bytes) -> Result:
+        """Return the result that the program wrote; too large for a request, it is an artifact."""
+        try:
+            document = rules.read(output)
+        except rules.NotStrict as error:
+            fault = error.fault.detail
+            raise ResultRefused(f"standard output is not one JSON document: {fault}") from error
+        try:
+            return Result.of(request, document)
+        except ResultTooLarge as error:
+            whole = error.document
+            name = workspace.leave("result.json", rules.encoded(whole["result"]))
+            told = [{"pointer": "", "detail": f"{error}; all of it is the artifact {name}"}]
+            artifact = {"name": name, "media_type": "application/json"}
+            return Result.of(
+                request,
+                whole
+                | {"result": {MENDED_MEMBER: told}, "artifacts": [*whole["artifacts"], artifact]},
+            )
 
 
 class Program:
@@ -156,6 +198,7 @@ class Program:
         self.output = b""
         self.overflowed = False
         self._error_tail = b""
+        self._error_lock = threading.Lock()
         self._suspended = False
         self._exited = threading.Event()
         self._wake: Callable[[], None] = lambda: None
@@ -175,6 +218,10 @@ class Program:
     def errors(self) -> str:
         """Return the end of what it wrote to standard error."""
         return self._error_tail.decode(errors="replace").strip()
+
+    def say(self, line: str) -> None:
+        """Add a line of the worker's own to what the program wrote to standard error."""
+        self._keep_error(f"\nfencepost: {line}\n".encode(errors="replace"))
 
     def wait(self, lease: Lease, *, stop_grace_s: float) -> int | None:
         """Wait for the program under the lease, pausing it as told.
@@ -239,7 +286,11 @@ class Program:
     def _read_errors(self, stream: IO[bytes]) -> None:
         with stream:
             while chunk := os.read(stream.fileno(), READ_BYTES):
-                self._error_tail = (self._error_tail + chunk)[-STDERR_TAIL_BYTES:]
+                self._keep_error(chunk)
+
+    def _keep_error(self, content: bytes) -> None:
+        with self._error_lock:
+            self._error_tail = (self._error_tail + content)[-STDERR_TAIL_BYTES:]
 
 
 def started_ticks(pid: int) -> int | None:
@@ -278,17 +329,6 @@ def _environment(request: Request, workspace: Workspace) -> dict[str, str]:
         "FENCEPOST_ARTIFACTS": str(workspace.artifacts),
         "FENCEPOST_PROGRESS": str(workspace.progress),
     }
-
-
-def _strict_json(content: bytes) -> Any:
-    try:
-        return json.loads(content, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise ResultRefused("standard output is not one JSON document") from error
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _exit_name(code: int) -> str:

@@ -4,7 +4,6 @@ The external request id is the agent's idempotency key.  A request is repeated o
 of it was sent; whatever happens after that is an answer, or an unknown outcome.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import Any
 
 import httpx2
 
+from fencepost_worker import rules
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.exchange import MAX_RESULT_BYTES, Request, Result, ResultRefused
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
@@ -80,7 +80,7 @@ class Endpoint:
         }
         if self._key_file is not None:
             headers["Authorization"] = f"Bearer {self._key_file.read_text().strip()}"
-        content = json.dumps(document, allow_nan=False).encode()
+        content = rules.encoded(document)
         with httpx2.Client(timeout=self._timeout, trust_env=False) as client:
             outgoing = client.build_request("POST", self._url, content=content, headers=headers)
             try:
@@ -200,8 +200,8 @@ class HttpAdapter(RuntimeAdapter):
             ) as response:
                 content = read_bounded(response)
             try:
-                return Result.of(request, json.loads(content))
-            except ValueError as error:
-                raise ResultRefused("the answer is not JSON") from error
+                return Result.of(request, rules.read(content))
+            except rules.NotStrict as error:
+                raise ResultRefused(f"the answer is not JSON: {error.fault.detail}") from error
 
         return under_lease(lease, lambda: result_of(request, ask, name="AGENT"))
