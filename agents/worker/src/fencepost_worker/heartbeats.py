@@ -16,6 +16,7 @@ from fencepost_worker.client import (
     Unreachable,
 )
 from fencepost_worker.lease import MIN_INTERVAL_SECONDS, Ended, Lease
+from fencepost_worker.network import Complaints
 from fencepost_worker.timing import retry_delay_s, steady_now
 
 log = logging.getLogger("fencepost_worker")
@@ -64,6 +65,7 @@ class HeartbeatLoop:
         """
         self._plane = plane
         self._on_failure = on_failure
+        self._complaints = Complaints()
         self._failure: BaseException | None = None
         self._leases: dict[tuple[str, int], Lease] = {}
         self._changed = threading.Condition()
@@ -142,7 +144,8 @@ class HeartbeatLoop:
                 sent_with=sent_with,
             )
         except Unreachable as error:
-            log.warning("heartbeat without an answer: %s", error)
+            if (line := self._complaints.of(str(error))) is not None:
+                log.warning("heartbeat without an answer: %s", line)
             return False
         except Refused as error:
             log.warning("heartbeat refused: %s", error)
@@ -151,6 +154,7 @@ class HeartbeatLoop:
                 return self._beat_batch(carries)
             self._refused(live, error.problem, sent_with=sent_with)
             return False
+        self._complaints.settle()
         self._apply(live, answer)
         return True
 

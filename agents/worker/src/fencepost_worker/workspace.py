@@ -18,6 +18,10 @@ CHUNK_BYTES = 1024 * 1024
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 
 
+#: A folder can be opened, and a file in it by the folder's handle.
+CAN_OPEN_INSIDE = hasattr(os, "O_DIRECTORY") and os.open in os.supports_dir_fd
+
+
 class ArtifactRefused(Exception):
     """A named artifact is not a regular file inside the workspace's artifacts folder."""
 
@@ -150,6 +154,8 @@ def _open_inside(folder: Path, name: str) -> int:
 
     :raises ArtifactRefused: it is missing, a link, or not a regular file.
     """
+    if not CAN_OPEN_INSIDE:
+        return _open_by_path(folder, name)
     *parents, last = PurePosixPath(name).parts
     handle = -1
     try:
@@ -169,3 +175,21 @@ def _open_inside(folder: Path, name: str) -> int:
         os.close(file)
         raise ArtifactRefused(f"{name} is not a regular file")
     return file
+
+
+def _open_by_path(folder: Path, name: str) -> int:
+    """Open the file where no folder can be; a link on the way is seen, if not made meanwhile.
+
+    :raises ArtifactRefused: as `_open_inside` does.
+    """
+    path = folder
+    try:
+        for part in PurePosixPath(name).parts:
+            path = path / part
+            if path.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
+                raise ArtifactRefused(f"{name}: a link")
+        if not path.is_file():
+            raise ArtifactRefused(f"{name} is not a regular file")
+        return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        raise ArtifactRefused(f"{name}: {error.strerror}") from error

@@ -8,7 +8,6 @@ heartbeats carry.
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -16,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from fencepost_worker import durable, rules
+from fencepost_worker import durable, processes, rules
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.exchange import (
     MENDED_MEMBER,
@@ -124,9 +123,9 @@ class CommandAdapter(RuntimeAdapter):
         """Kill the program that a lost worker process left behind, with its whole group."""
         record = self._workspaces.of(task_id=task_id, attempt=attempt).process
         left = durable.read_document(record)
-        if left is not None and started_ticks(left["pid"]) == left["started"] is not None:
+        if left is not None and processes.started_ticks(left["pid"]) == left["started"] is not None:
             log.warning("killing a program that outlived its worker: pid %s", left["pid"])
-            _signal_group(left["pid"], signal.SIGKILL)
+            processes.kill(left["pid"])
 
     def discard(self, *, task_id: str, attempt: int) -> None:
         """Remove the attempt's workspace."""
@@ -193,7 +192,7 @@ class Program:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
+            **processes.own_group(),
         )
         self.output = b""
         self.overflowed = False
@@ -203,7 +202,7 @@ class Program:
         self._exited = threading.Event()
         self._wake: Callable[[], None] = lambda: None
         pid = self._process.pid
-        process = {"pid": pid, "started": started_ticks(pid)}
+        process = {"pid": pid, "started": processes.started_ticks(pid)}
         durable.replace(workspace.process, durable.encode(process))
         streams = self._process
         assert streams.stdin and streams.stdout and streams.stderr
@@ -239,8 +238,8 @@ class Program:
                 self._reap()
                 return None
             self._suspended = lease.paused
-            number = signal.SIGSTOP if self._suspended else signal.SIGCONT
-            _signal_group(self._process.pid, number)
+            change = processes.suspend if self._suspended else processes.resume
+            change(self._process.pid)
         return self._reap()
 
     def _over(self) -> bool:
@@ -248,13 +247,12 @@ class Program:
 
     def _stop(self, *, grace_s: float) -> None:
         if grace_s > 0:
-            _signal_group(self._process.pid, signal.SIGTERM)
-            _signal_group(self._process.pid, signal.SIGCONT)
+            processes.ask_to_end(self._process.pid)
             self._exited.wait(grace_s)
 
     def _reap(self) -> int:
         # The group's id stays taken until the program is reaped, so this hits nobody else.
-        _signal_group(self._process.pid, signal.SIGKILL)
+        processes.kill(self._process.pid)
         self._exited.wait()
         code = self._process.wait()
         for thread in self._threads:
@@ -262,7 +260,7 @@ class Program:
         return code
 
     def _await_exit(self) -> None:
-        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        processes.await_exit(self._process)
         self._exited.set()
         self._wake()
 
@@ -293,29 +291,10 @@ class Program:
             self._error_tail = (self._error_tail + content)[-STDERR_TAIL_BYTES:]
 
 
-def started_ticks(pid: int) -> int | None:
-    """Return when the process started, in clock ticks since boot, or None where unknown.
-
-    With the pid it names one process for ever; a pid alone is reused. Source: proc(5), field 22.
-    """
-    try:
-        line = Path(f"/proc/{int(pid)}/stat").read_text()
-    except OSError:
-        return None
-    return int(line.rpartition(")")[2].split()[19])
-
-
 def _thread(target: Callable[..., None], *args: Any) -> threading.Thread:
     thread = threading.Thread(target=target, args=args, daemon=True)
     thread.start()
     return thread
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    try:
-        os.killpg(pid, number)
-    except ProcessLookupError:
-        log.debug("the program's group has ended")
 
 
 def _environment(request: Request, workspace: Workspace) -> dict[str, str]:
