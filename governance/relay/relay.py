@@ -374,11 +374,11 @@ class Relay:
         if not self._silent:
             return
         self._silent.pop(row["stream"], None)
-        for stream, met in list(self._silent.items()):
-            with self._alone_on(met.partition) as alone:
+        for stream, silence in list(self._silent.items()):
+            with self._alone_on(silence.partition) as alone:
                 # Whoever has the partition now finds out for itself.
-                if alone and self._still_waits(met.row):
-                    self._hold(met.row, f"no answer, while others got one: {met.error}")
+                if alone and self._still_waits(silence.row):
+                    self._hold(silence.row, f"no answer, while others got one: {silence.error}")
             del self._silent[stream]
 
     def _still_waits(self, row: dict[str, Any]) -> bool:

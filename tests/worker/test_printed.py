@@ -8,7 +8,7 @@ import pytest
 
 from fencepost_worker import __main__ as program_of_worker
 from fencepost_worker import heartbeats
-from fencepost_worker.client import Answer, Problem, Refused
+from fencepost_worker.client import Answer, ControlPlane, Problem, Refused
 from fencepost_worker.heartbeats import HeartbeatLoop
 from fencepost_worker.lease import Lease, Terms
 from fencepost_worker.progress import ProgressReader
@@ -389,7 +389,17 @@ def test_a_worker_whose_heartbeats_stop_takes_no_more_work_and_ends_with_a_code_
     options = ["--url", plane.url, "--token", TOKEN, "--agent", "hermes"]
     options += ["--data", str(tmp_path / "data"), "--wait-seconds", "1", "--", *program("answer()")]
 
-    assert program_of_worker.main(options) == program_of_worker.EXIT_STOPPED
+    planes = []
+
+    def made(**arguments):
+        planes.append(ControlPlane(**arguments))
+        return planes[-1]
+
+    # A process closes its connections by ending; this one goes on.
+    monkeypatch.setattr(program_of_worker, "ControlPlane", made)
+    code = program_of_worker.main(options)
+    planes[0].close()
+    assert code == program_of_worker.EXIT_STOPPED
     assert "gone" in capsys.readouterr().err
     assert any(record.levelno == logging.CRITICAL for record in caplog.records)
 

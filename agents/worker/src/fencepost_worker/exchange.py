@@ -186,13 +186,13 @@ def _mended(document: dict[str, Any]) -> dict[str, Any]:
     """Return the document as the control plane takes it, with what was mended in its `result`."""
     mended, faults = rules.mended(document)
     whole: dict[str, Any] = mended
-    told = [fault._asdict() for fault in faults]
-    if not told:
+    listed = [fault._asdict() for fault in faults]
+    if not listed:
         return whole
     log.warning("a result was mended: %s", "; ".join(map(str, faults)))
     result = whole.get("result")
     if whole.get("outcome") == "succeeded" and (result is None or isinstance(result, dict)):
-        whole["result"] = {MENDED_MEMBER: told} | (result or {})
+        whole["result"] = {MENDED_MEMBER: listed} | (result or {})
     return whole
 
 

@@ -117,7 +117,7 @@ def cause(error: BaseException, url: str) -> str:
 def _reason(error: BaseException) -> str:
     """Return what the innermost error says of itself."""
     seen: set[int] = set()
-    said = str(error)
+    reason = str(error)
     while id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -126,9 +126,9 @@ def _reason(error: BaseException) -> str:
             return f"TLS: {error.reason or error}"
         if isinstance(error, OSError) and error.strerror:
             return error.strerror
-        said = str(error) or said
+        reason = str(error) or reason
         error = error.__cause__ or error.__context__ or error
-    return said or "no reason is known"
+    return reason or "no reason is known"
 
 
 class Complaints:
@@ -136,20 +136,20 @@ class Complaints:
 
     def __init__(self, *, now: Callable[[], float] = steady_now) -> None:
         self._now = now
-        self._told: tuple[str, float] = ("", 0.0)
+        self._last: tuple[str, float] = ("", 0.0)
         self._untold = 0
 
     def of(self, reason: str) -> str | None:
         """Return the line to log, or None where the same was told a short while ago."""
-        last, at = self._told
+        last, at = self._last
         now = self._now()
         if reason == last and now - at < TOLD_AGAIN_SECONDS:
             self._untold += 1
             return None
         times = f" ({self._untold} more times since)" if reason == last and self._untold else ""
-        self._told, self._untold = (reason, now), 0
+        self._last, self._untold = (reason, now), 0
         return reason + times
 
     def settle(self) -> None:
         """Tell the reason anew when it comes again: in between it went well."""
-        self._told, self._untold = ("", 0.0), 0
+        self._last, self._untold = ("", 0.0), 0

@@ -24,14 +24,14 @@ CAN_WAIT_WITHOUT_REAPING = hasattr(os, "waitid") and hasattr(os, "WNOWAIT")
 
 def shortcomings() -> list[str]:
     """Return what this system does not let the worker do, a sentence each; on Linux nothing."""
-    said = []
+    missing = []
     if not HAS_GROUPS:
-        said.append("A program that is ended leaves its children running.")
+        missing.append("A program that is ended leaves its children running.")
     if not CAN_SUSPEND:
-        said.append("A paused job's program goes on.")
+        missing.append("A paused job's program goes on.")
     if not sys.platform.startswith("linux"):
-        said.append("Programs do not end with a worker that is killed, nor at its next start.")
-    return said
+        missing.append("Programs do not end with a worker that is killed, nor at its next start.")
+    return missing
 
 
 def own_group() -> dict[str, Any]:

@@ -33,7 +33,7 @@ class ProgressReader:
         self._source = source
         self._secrets = secrets
         self._lock = threading.Lock()
-        self._told: dict[tuple[str, int], Fault] = {}
+        self._faults: dict[tuple[str, int], Fault] = {}
 
     def of(self, *, task_id: str, attempt: int) -> Any:
         """Return the attempt's progress without its secrets; None without one that may be sent."""
@@ -57,14 +57,14 @@ class ProgressReader:
     def forget(self, *, task_id: str, attempt: int) -> None:
         """Tell a fault of this attempt again when it comes again."""
         with self._lock:
-            self._told.pop((task_id, attempt), None)
+            self._faults.pop((task_id, attempt), None)
 
     def _refuse(self, task_id: str, attempt: int, fault: Fault) -> None:
         """Tell a fault once, however many beats find it."""
         with self._lock:
-            if self._told.get((task_id, attempt)) == fault:
+            if self._faults.get((task_id, attempt)) == fault:
                 return
-            self._told[task_id, attempt] = fault
+            self._faults[task_id, attempt] = fault
         line = f"progress is not sent: {fault}"
         log.warning("%s attempt %s: %s", task_id, attempt, line)
         try:

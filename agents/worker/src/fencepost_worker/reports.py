@@ -128,11 +128,11 @@ def in_fewer_words(call: Call, problem: Problem) -> Call | None:
     body = call.body or {}
     if not call.path.endswith("/fail") or problem.code != "INVALID_ARGUMENT":
         return None
-    told = f"{REPORT_REFUSED}: {problem.detail}"
+    refusal = f"{REPORT_REFUSED}: {problem.detail}"
     if body.get("error_message", "").startswith(REPORT_REFUSED):
         return None
     fewer = {name: value for name, value in body.items() if name != "progress"}
-    words = rules.message(told, chars_max=MAX_MESSAGE_CHARS)
+    words = rules.message(refusal, chars_max=MAX_MESSAGE_CHARS)
     return replace(call, body=fewer | {"error_message": words})
 
 

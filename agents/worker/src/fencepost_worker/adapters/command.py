@@ -170,12 +170,12 @@ class CommandAdapter(RuntimeAdapter):
         except ResultTooLarge as error:
             whole = error.document
             name = workspace.leave("result.json", rules.encoded(whole["result"]))
-            told = [{"pointer": "", "detail": f"{error}; all of it is the artifact {name}"}]
+            faults = [{"pointer": "", "detail": f"{error}; all of it is the artifact {name}"}]
             artifact = {"name": name, "media_type": "application/json"}
             return Result.of(
                 request,
                 whole
-                | {"result": {MENDED_MEMBER: told}, "artifacts": [*whole["artifacts"], artifact]},
+                | {"result": {MENDED_MEMBER: faults}, "artifacts": [*whole["artifacts"], artifact]},
             )
 
 
