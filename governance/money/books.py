@@ -416,7 +416,8 @@ def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
 
 def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> Iterator[Difference]:
     cost, at = Decimal(0), row["reserved_at"]
-    if row["cost_basis"] == "estimate":
+    # An estimate that has its split is of usage that nobody counted: it costs that.
+    if row["cost_basis"] == "estimate" and row["cost_split"] is None:
         cost = (
             row["amount"]
             if row["input_tokens"] is not None

@@ -97,8 +97,9 @@ class End:
         the provider refused it or broke it off. `released`: it was never started, and costs
         nothing.
     :param external_request_id: where given, the reservation must be one of this execution.
-    :param cost_basis: for `failed` only: `none` where nothing was billed, `estimate` where that
-        is not known (the default), `usage` or `actual` where usage is given.
+    :param cost_basis: for `failed`: `none` where nothing was billed, `estimate` where that
+        is not known (the default), `usage` or `actual` where usage is given. With usage, `estimate`
+        says that nobody counted it: it is what was seen, and is booked as that.
     :param reason: why, where a person or the service says so and not the call's own worker.
     :raises InvalidArgument: the parts contradict each other.
     """
@@ -120,7 +121,7 @@ class End:
             # What the worker says of it fits the usage that it meant to report.
             allowed = {None, "usage", "actual", "estimate"}
         elif self.usage is not None:
-            allowed = {None, "usage", "actual"}
+            allowed = {None, "usage", "actual", "estimate"}
         elif self.ended_as == State.FAILED:
             allowed = {None, "estimate", "none"}
         else:
@@ -134,7 +135,8 @@ class End:
         if self.ended_as == State.RELEASED:
             return Resolution.Basis.NONE
         if isinstance(self.usage, Usage):
-            return Resolution.Basis.USAGE
+            estimated = self.cost_basis == Resolution.Basis.ESTIMATE
+            return Resolution.Basis.ESTIMATE if estimated else Resolution.Basis.USAGE
         if isinstance(self.usage, OddUsage):
             return Resolution.Basis.ESTIMATE
         return self.cost_basis or Resolution.Basis.ESTIMATE
@@ -309,7 +311,7 @@ def _resolved(
         cost_split=settled.split,
         overrun=settled.cost > reservation.amount,
         usage_missing=estimated,
-        usage_odd=estimated and end.usage is not None,
+        usage_odd=estimated and end.usage is not None and settled.split is None,
         disputed=settled.disputed is not None,
         usage_sent=settled.sent,
         provider_response_id=end.provider_response_id,
@@ -362,8 +364,9 @@ def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
     """Return the cost of an end: by its usage, else the estimate, and nothing of nothing.
 
     Usage that nothing can be computed from is an unknown call (`estimate_of`); one that names what
-    has no rate costs what was held, and no less than what could be computed.  What is more than the
-    model can do is disputed, and costs nothing until somebody accepts it.
+    has no rate costs what was held, and no less than what could be computed.  What nobody counted
+    and somebody saw costs that, and is an estimate.  What is more than the model can do is
+    disputed, and costs nothing until somebody accepts it.  Source: money, rule 4.
     """
     held, usage = reservation.amount, end.usage
     if end.basis == Resolution.Basis.NONE:
@@ -383,7 +386,7 @@ def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
     cost, basis = max(held, found.total), Resolution.Basis.ESTIMATE
     if not found.unpriced:
         split = {name: text_of(amount) for name, amount in found.split.items()}
-        cost, basis = found.total, Resolution.Basis.USAGE
+        cost, basis = found.total, Resolution.Basis(end.basis)
         sent = usage.stated if rest else None
     return _Settled(cost, basis, columns_of(part), split, sent, rest)
 

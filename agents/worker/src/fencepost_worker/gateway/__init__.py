@@ -1,1 +1,1 @@
-"""The model gateway: what a program behind the worker calls models through."""
+"""The model gateway: an address on loopback through which a program's model calls are governed."""

@@ -103,6 +103,11 @@ class Tap:
             return b""
         return self._released(events) + self._let_go(len(self._held))
 
+    @property
+    def account(self) -> Account:
+        """Return what is known by now without counting it, which takes a millisecond."""
+        return self._account
+
     def reading(self) -> Reading:
         """Return what the answer has said of itself by now."""
         return self._account.reading()
