@@ -3,9 +3,9 @@
 import argparse
 import json
 import logging
-import os
 import select
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Sequence
@@ -19,6 +19,7 @@ from fencepost_worker.checkup import check
 from fencepost_worker.claim import ClaimUnreadable
 from fencepost_worker.confinement import close_memory
 from fencepost_worker.gateway.server import GatewayNotStarted
+from fencepost_worker.heartbeats import HeartbeatsStopped
 from fencepost_worker.loop import NotAuthorized, Worker
 from fencepost_worker.options import Unusable, parse_options
 
@@ -26,6 +27,11 @@ log = logging.getLogger("fencepost_worker")
 
 EXIT_UNUSABLE = 2
 EXIT_NOT_AUTHORIZED = 3
+#: The worker could not keep its leases any more, and finished what ran: start it again.
+EXIT_STOPPED = 4
+
+#: Ends of the wake-up pair, which the interpreter writes to and nobody closes.
+_KEPT: list[socket.socket] = []
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,6 +65,9 @@ def _run(options: argparse.Namespace) -> int:
         return EXIT_NOT_AUTHORIZED
     except GatewayNotStarted as error:
         return _unusable(error)
+    except HeartbeatsStopped as error:
+        print(f"fencepost-worker: the heartbeats stopped: {error}", file=sys.stderr)
+        return EXIT_STOPPED
     except (durable.Unreadable, ClaimUnreadable) as error:
         return _unusable(f"the data folder is damaged: {error}")
     finally:
@@ -91,21 +100,23 @@ def _unusable(why: object) -> int:
 def _obey_signals(worker: Worker, *, drain_seconds: float) -> None:
     """Drain at SIGTERM and SIGINT; stop work after `drain_seconds`, or at the second signal."""
     # Neither end is ever closed: the interpreter writes for as long as the process lives.
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    # Sockets and no pipe: they are what every system can wait for.
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
 
     def obey() -> None:
-        os.read(reader, 1)
+        reader.recv(1)
         worker.drain()
         select.select([reader], [], [], drain_seconds)
         worker.abort()
 
     # The interpreter writes at once, in whichever thread the signal arrives. A handler would wait
     # for the main thread, which may be waiting for a lock that only this signal would free.
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _noted)
     signal.signal(signal.SIGINT, _noted)
     threading.Thread(target=obey, name="signals", daemon=True).start()
+    _KEPT.append(writer)
 
 
 def _noted(number: int, frame: FrameType | None) -> None:

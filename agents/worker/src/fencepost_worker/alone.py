@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fencepost_worker.assembly import pinned_keys, providers_of
+from fencepost_worker.assembly import network_of, pinned_keys, providers_of
 from fencepost_worker.claim import Claim, ClaimUnreadable, Job
 from fencepost_worker.client import Call, ControlPlane, GaveUp, Refused, Session
 from fencepost_worker.envelopes import (
@@ -97,7 +97,7 @@ def serve(
         token=options.token,
         token_file=options.token_file,
     )
-    plane = ControlPlane(url=options.url, session=session)
+    plane = ControlPlane(url=options.url, session=session, network=network_of(options))
     try:
         held = _held(options, plane)
         gateway = Gateway(plane, providers)

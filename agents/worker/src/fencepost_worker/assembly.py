@@ -1,13 +1,14 @@
 """Assembly: the parts of a worker, put together by its options."""
 
 import argparse
+import logging
 import socket
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from uuid_utils.compat import uuid7
 
-from fencepost_worker import durable
+from fencepost_worker import durable, processes
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.adapters.command import CommandAdapter
 from fencepost_worker.adapters.http import Endpoint, HttpAdapter
@@ -24,11 +25,14 @@ from fencepost_worker.governed import ControlPlaneAuthority
 from fencepost_worker.journal import Journal
 from fencepost_worker.loop import Plan, Worker
 from fencepost_worker.model_access import ModelAccess
+from fencepost_worker.network import CertificatesUnusable, Network
 from fencepost_worker.options import Unusable
 from fencepost_worker.redaction import Secrets
 from fencepost_worker.session import ActivatedSession
 from fencepost_worker.uploads import Uploads
 from fencepost_worker.workspace import Workspaces
+
+log = logging.getLogger("fencepost_worker")
 
 MAX_WORKER_ID_CHARS = 120
 GONE_RUNTIME = (
@@ -45,18 +49,22 @@ def build(options: argparse.Namespace) -> Worker:
     data = options.data.resolve()
     if options.concurrency < 1:
         raise Unusable("--concurrency must be at least 1")
-    providers = providers_of(options)
+    providers, network = providers_of(options), network_of(options)
+    for shortcoming in processes.shortcomings():
+        log.warning("on this system: %s", shortcoming)
     plane = ControlPlane(
-        url=options.url, session=session_of(options, data=data, has_models=bool(providers))
+        url=options.url,
+        session=session_of(options, data=data, has_models=bool(providers)),
+        network=network,
     )
-    adapter = _adapter(options, data=data, plane=plane, providers=providers)
+    adapter = _adapter(options, data=data, plane=plane, providers=providers, network=network)
     plan = _plan(options)
     return Worker(
         plane=plane,
         journal=Journal(data / "journal"),
         adapter=adapter,
         keys=KeyRing(plane=plane, pinned=pinned_keys(options.trusted_keys)),
-        uploads=Uploads(plane=plane) if _may_upload(options, providers) else None,
+        uploads=Uploads(plane=plane, network=network) if _may_upload(options, providers) else None,
         secrets=_secrets(options, providers),
         asking=Asking(
             plane=plane,
@@ -91,6 +99,17 @@ def providers_of(options: argparse.Namespace) -> Providers:
     except ProvidersUnreadable as error:
         raise Unusable(f"--config: {error}") from error
     return providers if getattr(options, "runtime", "command") == "command" else Providers()
+
+
+def network_of(options: argparse.Namespace) -> Network:
+    """Return how others are reached: proxies and certificates.
+
+    :raises Unusable: a certificate cannot be used.
+    """
+    try:
+        return Network(ca=options.ca, cert=options.cert, key=options.key)
+    except CertificatesUnusable as error:
+        raise Unusable(str(error)) from error
 
 
 def _secrets(options: argparse.Namespace, providers: Providers) -> Secrets:
@@ -134,7 +153,12 @@ def _is_governed(options: argparse.Namespace) -> bool:
 
 
 def _adapter(
-    options: argparse.Namespace, *, data: Path, plane: ControlPlane, providers: Providers
+    options: argparse.Namespace,
+    *,
+    data: Path,
+    plane: ControlPlane,
+    providers: Providers,
+    network: Network,
 ) -> RuntimeAdapter:
     authority = ControlPlaneAuthority(
         plane=plane,
@@ -164,7 +188,10 @@ def _adapter(
     if not options.endpoint:
         raise Unusable("the http runtime needs --endpoint")
     endpoint = Endpoint(
-        url=options.endpoint, key_file=options.api_key_file, silence_s=options.silence_seconds
+        url=options.endpoint,
+        key_file=options.api_key_file,
+        silence_s=options.silence_seconds,
+        network=network,
     )
     return HttpAdapter(executor=executor, endpoint=endpoint)
 

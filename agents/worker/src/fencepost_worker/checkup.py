@@ -20,11 +20,12 @@ import httpx2
 from fencepost_worker import durable
 from fencepost_worker.adapters.command import ProgramMissing, resolved_program
 from fencepost_worker.asking import NO_PROVIDERS, REQUIRED
-from fencepost_worker.assembly import confinement_of, pinned_keys, providers_of
+from fencepost_worker.assembly import confinement_of, network_of, pinned_keys, providers_of
 from fencepost_worker.client import PROTOCOL_VERSION
 from fencepost_worker.confinement import close_memory
 from fencepost_worker.gateway.faces import Face
 from fencepost_worker.gateway.providers import KeyMissing, Provider, Providers
+from fencepost_worker.network import Network
 from fencepost_worker.options import Unusable
 
 ANSWER_TIMEOUT_SECONDS = 10.0
@@ -67,7 +68,12 @@ def findings(options: argparse.Namespace) -> Iterator[Finding]:
     except Unusable as error:
         yield Finding("providers", WRONG, str(error))
         providers = Providers()
-    with _http() as http:
+    try:
+        network = network_of(options)
+    except Unusable as error:
+        yield Finding("certificates", WRONG, str(error))
+        network = Network()
+    with network.client(timeout=ANSWER_TIMEOUT_SECONDS) as http:
         types: list[dict[str, Any]] = []
         yield from _plane(http, options, types)
         listed: dict[str, set[str] | None] = {}
@@ -284,10 +290,6 @@ def _model(
     if row.get("model") not in models:
         return Finding(subject, DOUBT, "is not among those that its provider lists")
     return Finding(subject, OK, "its provider has it")
-
-
-def _http() -> httpx2.Client:
-    return httpx2.Client(timeout=ANSWER_TIMEOUT_SECONDS, follow_redirects=False)
 
 
 def _object(answer: httpx2.Response) -> dict[str, Any]:

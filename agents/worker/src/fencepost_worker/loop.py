@@ -34,6 +34,7 @@ from fencepost_worker.journal import Journal, Report
 from fencepost_worker.lease import Ended, Lease, LeaseEnded
 from fencepost_worker.model_access import refuses_all
 from fencepost_worker.presence import Presence
+from fencepost_worker.progress import ProgressReader
 from fencepost_worker.redaction import Secrets
 from fencepost_worker.timing import retry_delay_s, steady_now
 from fencepost_worker.uploads import Postponed, Undelivered, Uploads
@@ -54,6 +55,8 @@ CLOSED_REASONS = frozenset(
 UNAUTHORIZED_REASONS = frozenset({"LIVE_EXECUTION_NOT_AUTHORIZED"})
 #: With these an attempt that still runs cannot be deferred; an older control plane knows no way to.
 NOT_DEFERRED_CODES = frozenset({"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND"})
+#: What ends an attempt with something delivered or asked; refused for good, the attempt fails.
+ENDS = ("/complete", "/escalate")
 
 
 class NotAuthorized(Exception):
@@ -102,7 +105,8 @@ class Worker:
         self._plan = plan
         self._uploads = uploads
         self._secrets = secrets or Secrets()
-        self._heartbeats = HeartbeatLoop(plane=plane)
+        self._progress = ProgressReader(adapter, secrets=self._secrets)
+        self._heartbeats = HeartbeatLoop(plane=plane, on_failure=self.drain)
         self._asking = asking or Asking(
             plane=plane, agent=plan.agent, named=plan.task_types, unserved=adapter.unserved
         )
@@ -131,6 +135,7 @@ class Worker:
         """Finish what an earlier process left, then claim and run until told to end.
 
         :raises NotAuthorized: the control plane refuses our claims for good.
+        :raises HeartbeatsStopped: no lease can be kept any more; what ran was finished first.
         """
         try:
             self._plane.session.open(self._plane, wait=self._patience)
@@ -151,6 +156,7 @@ class Worker:
             self._heartbeats.close()
             self._presence.close()
             self._adapter.close()
+        self._heartbeats.check()
 
     # Claims ---------------------------------------------------------------------------------
 
@@ -255,9 +261,7 @@ class Worker:
             fencing_token=claim.fencing_token,
             terms=claim.terms,
             requested_at=requested_at,
-            progress=self._secrets.hidden(
-                lambda: self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt)
-            ),
+            progress=self._progress.reading(task_id=claim.task_id, attempt=claim.attempt),
         )
 
     # Jobs -----------------------------------------------------------------------------------
@@ -350,7 +354,7 @@ class Worker:
             result,
             worker_id=self._plane.session.worker_id,
             governed=governed,
-            progress=self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt),
+            progress=self._progress.of(task_id=claim.task_id, attempt=claim.attempt),
         )
 
     def _deferral(self, claim: Claim, problem: Problem, result: Result | None = None) -> Report:
@@ -368,7 +372,7 @@ class Worker:
             code=code,
             message=message,
             retryable=retryable,
-            progress=self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt),
+            progress=self._progress.of(task_id=claim.task_id, attempt=claim.attempt),
         )
 
     def _ended(
@@ -422,8 +426,10 @@ class Worker:
                 # Nothing is wrong with the report; it is sent when the session is renewed, or to
                 # be kept as evidence once the attempt has ended.
                 raise GaveUp(call.path) from error
-            if call.path.endswith("/complete") and _ends_the_attempt(error.problem):
+            if call.path.endswith(ENDS) and _ends_the_attempt(error.problem):
                 self._fail_unacceptable(claim, error.problem)
+            if (plainer := reports.in_fewer_words(call, error.problem)) is not None:
+                self._send(claim, plainer)
             if call.path.endswith("/defer") and error.problem.code in NOT_DEFERRED_CODES:
                 self._fail_undeferred(claim, error.problem)
 
@@ -443,6 +449,7 @@ class Worker:
 
     def _forget(self, claim: Claim) -> None:
         self._journal.close(claim)
+        self._progress.forget(task_id=claim.task_id, attempt=claim.attempt)
         self._adapter.discard(task_id=claim.task_id, attempt=claim.attempt)
 
     # Recovery -------------------------------------------------------------------------------
