@@ -14,9 +14,10 @@ from genai_prices.data_snapshot import get_snapshot
 
 from governance.core import sql
 from governance.money import books, formulas, ledger
+from governance.money.contents import NOTHING_MORE
 from governance.money.formulas import COST, HELD, SCALE, UNKNOWN, joins_of
 from governance.money.models import Resolution
-from governance.money.pricing import PriceList, RateSet, Usage, document_of_rates, input_of
+from governance.money.pricing import PriceList, RateSet, Usage, document_of_rates
 from governance.money.published import COUNTERS, PriceUnusable, document_of
 from tests.money import cap, catalogue_of_two, reserved, resolve
 
@@ -109,7 +110,7 @@ def test_the_sums_are_the_library_s_over_thousands_of_samples() -> None:
         expected = [
             price.cost(usage, at=AT).total,
             bound(price, most, usage.output_tokens),
-            bound(price, min(input_of(request_bytes), most), usage.output_tokens),
+            bound(price, min(NOTHING_MORE.input_of(request_bytes), most), usage.output_tokens),
         ]
         assert units == [amount * SCALE for amount in expected], (n, prices[key], usage)
 
