@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.utils import IntegrityError
 from uuid_utils.compat import uuid7
 
@@ -180,7 +179,7 @@ class Candidate:
         }
 
 
-@transaction.atomic(savepoint=False)
+@sql.part
 def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     """Decide which model the call may use and hold its upper bound in every budget, or in none.
 
