@@ -210,7 +210,9 @@ class ControlPlane:
         self._url = url.rstrip("/")
         self._complaints = Complaints()
         options = {} if transport is None else {"transport": transport, "mounts": None}
-        self._http = (network or Network()).client(
+        #: What else of this worker reaches others does so through the same.
+        self.network = network or Network()
+        self._http = self.network.client(
             base_url=self._url,
             headers={"Fencepost-Protocol": PROTOCOL_VERSION, "Accept": "application/json"},
             **options,
