@@ -13,6 +13,7 @@ class GovernanceConfig(AppConfig):
             ground,
             money,
             outside,
+            spend,
             streams,
         )
         from governance.core import verbs

@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from governance.core import clock, sql
 from governance.core.errors import InvalidArgument
 from governance.core.isolation import of_a_row
+from governance.money import rollups
 from governance.money.adjustments import WRONG_ADJUSTMENTS
 from governance.money.formulas import PROVEN, Formulas, formulas_of, joins_of
 from governance.money.models import Budget, Reservation, Resolution, RouteDecision
@@ -301,6 +302,18 @@ def verify() -> Iterator[Difference]:
             yield from _judged("reservation", row["reservation_id"], _wrong_amounts, row)
         for row in read_rows(UNRESERVED):
             yield from _judged("unreserved use", row["use_id"], _wrong_unreserved, row)
+        yield from _wrong_hours()
+
+
+def _wrong_hours() -> Iterator[Difference]:
+    """Compare the sums by hour, where they are final, with the ledger."""
+    statement = rollups.wrong_hours()
+    if statement is None:
+        return
+    for row in read_rows(statement.sql, statement.params):
+        subject = f"{row['hour']:%Y-%m-%dT%HZ} {row['agent']} {row['job_type']} {row['model']}"
+        expected, found = row["expected"] or "no row", row["found"] or "no row"
+        yield Difference("spend_hour.sums", f"hour {subject}".rstrip(), expected, found)
 
 
 @contextmanager
@@ -430,10 +443,10 @@ def _wrong_split(check: str, row: sql.Row, subject: str) -> Iterator[Difference]
             yield Difference(f"{check}.cost_split", subject, expected, found)
 
 
-def read_rows(statement: str) -> Iterator[sql.Row]:
+def read_rows(statement: str, params: Any = None) -> Iterator[sql.Row]:
     """Yield the rows of a statement through a cursor of the server, in constant memory."""
     with connection.chunked_cursor() as cursor:
-        cursor.execute(statement)
+        cursor.execute(statement, params)
         batch = cursor.fetchmany(ROWS_PER_FETCH)
         # A server-side cursor describes its columns once it has fetched.
         names = [column.name for column in cursor.description]

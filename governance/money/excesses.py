@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from governance.core import sql
 from governance.money.pricing import Usage
@@ -79,4 +80,5 @@ def beyond(usage: Usage, booked: Mapping[str, int]) -> Usage | None:
     left["reasoning_tokens"] = min(left["reasoning_tokens"], left["output_tokens"])
     if not any(left.values()):
         return None
-    return replace(usage, **left)
+    counts: dict[str, Any] = left
+    return replace(usage, **counts)

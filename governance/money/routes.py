@@ -180,7 +180,7 @@ class Candidate:
         }
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     """Decide which model the call may use and hold its upper bound in every budget, or in none.
 

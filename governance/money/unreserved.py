@@ -148,7 +148,7 @@ class Unreserved:
         }
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def book(*, reported: Reported, actor: str) -> Unreserved | None:
     """Book the excess of a report over what its calls were booked at, in every budget that applies.
 

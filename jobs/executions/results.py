@@ -7,9 +7,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from agents.entry import Entry
+from governance.core import sql
 from governance.core.errors import (
     BindingMismatch,
     DomainError,
@@ -85,7 +84,7 @@ class Report:
         )
 
 
-@transaction.atomic
+@sql.move
 def result(
     *,
     entry: Entry,

@@ -11,6 +11,7 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Entry
+from governance.core import sql
 from governance.core.errors import (
     DomainError,
     ExecutionPaused,
@@ -70,7 +71,7 @@ class ResolveOutcome:
     as_evidence: bool = False
 
 
-@transaction.atomic
+@sql.move
 def route(
     *,
     entry: Entry,
@@ -207,7 +208,7 @@ def _begin_within(work: Work, locked: LockedJob, execution: Execution | None) ->
     return max(0, min(left, BEGIN_WITHIN_SECONDS_MAX))
 
 
-@transaction.atomic
+@sql.move
 def resolve_reservation(
     *,
     entry: Entry,
