@@ -274,7 +274,10 @@ def resolve_reservation(
 
 
 def _members_of_end(end: str, usage: Any, cost_basis: str) -> dict[str, Any]:
-    """Return the members of an end; usage is believed before what contradicts it."""
+    """Return the members of an end; usage is believed before what contradicts it.
+
+    What is an estimate by its own word stays one, and costs what it says.
+    """
     used = read_usage(usage)
     members = {"ended_as": end, "usage": used, "cost_basis": cost_basis or None}
     if used is None or (end != "released" and cost_basis != "none"):
