@@ -230,8 +230,7 @@ def _spent(row: sql.Row) -> Spent:
 def total_of(spent: Sequence[Spent], name: str = "") -> Spent:
     """Return the sum under another name."""
     amounts = [sum((getattr(one, each) for one in spent), Decimal(0)) for each in SUMS[:3]]
-    counts = [sum(getattr(one, each) for one in spent) for each in SUMS[3:]]
-    return Spent(name, *amounts, *counts)
+    return Spent(name, *amounts, *(sum(getattr(one, each) for one in spent) for each in SUMS[3:]))
 
 
 def bounds(first: date, last: date) -> tuple[datetime, datetime]:
