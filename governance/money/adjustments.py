@@ -29,7 +29,7 @@ from governance.core.reasons import required
 from governance.money.budgets import SHARE_MONEY
 from governance.money.corrections import Adjustment, AdjustmentPosting, AdjustmentVerdict
 from governance.money.models import CURRENCY, Reservation
-from governance.money.openings import BUDGETS, RESERVED_IN_WINDOW
+from governance.money.openings import RESERVED_IN_WINDOW, seen
 from governance.money.postings import post
 from governance.money.pricing import text_of
 from governance.money.reservations import LOCK_RESERVATIONS
@@ -48,19 +48,13 @@ READ_COST = (
     " FROM governance_resolution e WHERE e.reservation_id = ANY(%s::uuid[])"
 )
 # The windows that count a call: those that hold it, and the opened ones of its scopes. A window
-# without an opening has not seen what it does not hold.
-OF_ONE = (
-    "SELECT h.window_id AS id FROM governance_reservationhold h"
-    " WHERE h.reservation_id = r.reservation_id"
-    " UNION SELECT w.id FROM governance_routedecision d"
-    + BUDGETS.format(agent="r.agent", job_type="d.job_type", task_id="r.task_id")
-    + RESERVED_IN_WINDOW
-    + " WHERE d.decision_id = r.decision_id"
-    "  AND EXISTS (SELECT 1 FROM governance_budgetopening o WHERE o.window_id = w.id)"
-)
+# without an opening has not seen what it does not hold. In the braces stand the budgets of a call.
 READ_WINDOWS = (
-    f"SELECT n.id FROM governance_reservation r CROSS JOIN LATERAL ({OF_ONE}) n"
-    " WHERE r.reservation_id = ANY(%s::uuid[]) ORDER BY n.id"
+    "SELECT h.window_id AS id FROM governance_reservationhold h"
+    " WHERE h.reservation_id = ANY(%(ids)s::uuid[]) UNION SELECT w.id{seen}"
+    + RESERVED_IN_WINDOW
+    + " WHERE r.reservation_id = ANY(%(ids)s::uuid[])"
+    "  AND EXISTS (SELECT 1 FROM governance_budgetopening o WHERE o.window_id = w.id) ORDER BY 1"
 )
 # Adjustments that count and were posted nowhere where their call is held, or that do not count and
 # were posted.
@@ -230,7 +224,8 @@ def _need_cost(cost: Decimal, amount: Decimal) -> None:
 
 def _post(adjustment: Adjustment, *, at: datetime) -> None:
     """Move what was spent in the windows that count the call."""
-    [found] = sql.pipeline(sql.Statement(READ_WINDOWS, ([adjustment.resolution_id],)))
+    reading = READ_WINDOWS.format(seen=seen())
+    [found] = sql.pipeline(sql.Statement(reading, {"ids": [adjustment.resolution_id]}))
     ids = [row["id"] for row in found]
     if not ids:
         return

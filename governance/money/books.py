@@ -19,7 +19,7 @@ from governance.core import clock, sql
 from governance.core.isolation import of_a_row
 from governance.money.adjustments import WRONG_ADJUSTMENTS
 from governance.money.models import Budget, Reservation, Resolution, RouteDecision
-from governance.money.openings import WRONG_OPENINGS
+from governance.money.openings import wrong_openings
 from governance.money.pricing import (
     NAMED,
     PriceList,
@@ -32,6 +32,7 @@ from governance.money.pricing import (
 from governance.money.published import COUNTERS
 from governance.money.reservations import unknown_cost
 from governance.money.routes import PRICE_COLUMNS, price_list
+from governance.money.scopes import is_each
 from governance.money.unreserved import cost_of
 
 BARS_MAX = 500
@@ -53,7 +54,7 @@ READ_BARS = (
     "    AND starts_at = k.starts_at ORDER BY budget_id, kind, starts_at, id DESC LIMIT %s) w"
     "  ON true"
     " WHERE b.enabled"
-    " ORDER BY array_position(ARRAY['global', 'agent', 'job_type', 'job'], b.scope::text), b.id,"
+    f" ORDER BY array_position(ARRAY{list(Budget.Scope.values)}, b.scope::text), b.id,"
     " w.held + w.spent DESC NULLS LAST LIMIT %s"
 )
 # The windows of now that have come to a bound and are still there. Index: budget_window_told_idx.
@@ -202,7 +203,7 @@ def _bar(row: sql.Row) -> BudgetBar:
         row["spent"],
         row["cap"],
         row["soft_cap"],
-        each=row["key"] == Budget.EACH,
+        each=is_each(row["scope"], row["key"]),
     )
 
 
@@ -273,7 +274,7 @@ def verify() -> Iterator[Difference]:
     with unbounded():
         for row in read_rows(WINDOW_COUNTERS):
             yield from _wrong_counters(row)
-        for row in read_rows(WRONG_OPENINGS):
+        for row in read_rows(wrong_openings()):
             expected, found = text_of(row["spent_in_rows"]), text_of(row["spent"])
             yield Difference("budget_opening.spent", f"budget window {row['id']}", expected, found)
         for row in read_rows(WRONG_ADJUSTMENTS):

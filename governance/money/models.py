@@ -14,6 +14,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from governance.core.models import ChainHead
+from governance.money.scopes import KEY_CHARS_MAX, KEYED_SCOPES, SCOPE_CHARS
 
 CURRENCY = "USD"
 RISK_TIER_CHARS = 6
@@ -197,8 +198,9 @@ class RoutePolicyModel(models.Model):
 class Budget(ChainHead):
     """A cap over a scope and a window. `cap` null is no cap, 0 is nothing at all.
 
-    `key` is empty for the global scope, else the name of the agent or job type or the `task_id`;
-    `*` counts each of them by itself.
+    `key` is empty for the global scope, else the name of the agent, job type, submitter or
+    provider, the `task_id`, a label as `name=value`, or a model as `provider/name`.  `*` counts
+    each of them by itself, `name=*` each value of a label.
     """
 
     class Scope(models.TextChoices):
@@ -206,16 +208,20 @@ class Budget(ChainHead):
         AGENT = "agent"
         JOB_TYPE = "job_type"
         JOB = "job"
+        SUBMITTER = "submitter"
+        LABEL = "label"
+        MODEL = "model"
+        PROVIDER = "provider"
 
     class Window(models.TextChoices):
+        HOUR = "hour"
         DAY = "day"
+        WEEK = "week"
         MONTH = "month"
         NONE = "none"
 
-    EACH = "*"
-
-    scope = models.CharField(max_length=8, choices=Scope)
-    key = models.CharField(max_length=100, blank=True)
+    scope = models.CharField(max_length=SCOPE_CHARS, choices=Scope)
+    key = models.CharField(max_length=KEY_CHARS_MAX, blank=True)
     window = models.CharField(max_length=5, choices=Window)
     cap = money(null=True, blank=True)
     soft_cap = money(null=True, blank=True, help_text="A warning, never a refusal.")
@@ -225,12 +231,16 @@ class Budget(ChainHead):
         constraints = [
             models.UniqueConstraint(fields=["scope", "key", "window"], name="budget_once"),
             models.CheckConstraint(
-                condition=Q(scope="global", key="")
-                | (Q(scope__in=["agent", "job_type", "job"]) & ~Q(key="")),
+                condition=Q(scope="global", key="") | (Q(scope__in=KEYED_SCOPES) & ~Q(key="")),
                 name="budget_key_iff_scoped",
             ),
             models.CheckConstraint(
-                condition=Q(window__in=["day", "month", "none"]), name="budget_window_is_known"
+                condition=~Q(scope="label") | Q(key__regex="^[^=]+=."),
+                name="budget_label_has_a_value",
+            ),
+            models.CheckConstraint(
+                condition=Q(window__in=["hour", "day", "week", "month", "none"]),
+                name="budget_window_is_known",
             ),
             models.CheckConstraint(
                 condition=(Q(cap=None) | Q(cap__gte=0)) & (Q(soft_cap=None) | Q(soft_cap__gte=0)),
@@ -257,7 +267,7 @@ class BudgetWindow(models.Model):
     """
 
     budget = models.ForeignKey(Budget, models.PROTECT, related_name="windows")
-    counted_for = models.CharField(max_length=100, blank=True)
+    counted_for = models.CharField(max_length=KEY_CHARS_MAX, blank=True)
     kind = models.CharField(max_length=5, choices=Budget.Window)
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField(null=True)
@@ -289,7 +299,7 @@ class BudgetWindow(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(ends_at=None, kind="none")
-                | (Q(kind__in=["day", "month"], ends_at__gt=F("starts_at"))),
+                | (Q(kind__in=["hour", "day", "week", "month"], ends_at__gt=F("starts_at"))),
                 name="budget_window_ends",
             ),
         ]
@@ -301,11 +311,12 @@ class BudgetWindow(models.Model):
 class NoRoom(models.Model):
     """A scope for whose calls a budget has no room until then: a hint, dropped with its cause.
 
-    `key` is as of a budget, but never `*`. `amount` is the least that was asked for and refused.
+    `key` is as of a budget, but never for each. `amount` is the least that was asked for and
+    refused.
     """
 
-    scope = models.CharField(max_length=8, choices=Budget.Scope)
-    key = models.CharField(max_length=100, blank=True)
+    scope = models.CharField(max_length=SCOPE_CHARS, choices=Budget.Scope)
+    key = models.CharField(max_length=KEY_CHARS_MAX, blank=True)
     budget = models.ForeignKey(Budget, models.PROTECT, related_name="no_room")
     window = models.ForeignKey(BudgetWindow, models.PROTECT, related_name="no_room")
     amount = money()

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from governance.core import digests
 from governance.core.errors import BindingMismatch, FieldFault, InvalidArgument
-from governance.money.budgets import scopes_of
 from governance.money.pricing import TOKENS_MAX, Terms, is_term
+from governance.money.scopes import Scopes, scopes_of
 
 REQUIREMENTS_MAX = 20
 #: So many calls of an attempt may be open at a time where its job's type says nothing.
@@ -27,6 +27,7 @@ class RouteRequest:
     :param request_sha256: digest of what is sent to the model, where who asks says it: two calls
         that are made at once are then two requests, whatever else they have in common.
     :param open_calls_max: so many calls of one attempt may be open at a time.
+    :param submitter: who the job is of, as of a budget; its labels: each as `name=value`.
     :raises InvalidArgument: a token count or a requirement is not valid.
     """
 
@@ -46,6 +47,8 @@ class RouteRequest:
     requirements: tuple[str, ...] = ()
     request_sha256: str = ""
     open_calls_max: int = OPEN_CALLS_MAX
+    submitter: str = ""
+    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         faults = [
@@ -97,6 +100,8 @@ class RouteRequest:
         del content["fencing_token"]
         # A setting of the job's type, which is not asked for.
         del content["open_calls_max"]
+        # Facts of the job, whose id is there.
+        del content["submitter"], content["labels"]
         # Requests of before had neither digest nor bytes, and are the same without.
         if not self.request_sha256:
             del content["request_sha256"]
@@ -105,6 +110,12 @@ class RouteRequest:
         return digests.sha256_hex(digests.canonical(content))
 
     @property
-    def scopes(self) -> dict[str, str]:
-        """Return the key of this call in each scope that a budget may have."""
-        return scopes_of(agent=self.agent, job_type=self.job_type, task_id=self.task_id)
+    def scopes(self) -> Scopes:
+        """Return what this call counts as in each scope that does not hang on its model."""
+        return scopes_of(
+            agent=self.agent,
+            job_type=self.job_type,
+            task_id=self.task_id,
+            submitter=self.submitter,
+            labels=self.labels,
+        )

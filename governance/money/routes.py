@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -29,18 +29,17 @@ from governance.core.errors import (
 from governance.money.budgets import (
     HOLD,
     LARGEST_HOLDS,
-    LOCK_WINDOWS,
-    OPEN_WINDOWS,
     READ_ROOM,
     SHARE_MONEY,
     tell,
     windows,
-    without_room,
 )
+from governance.money.fitting import READ_BY_MODEL, Candidate, applies, fit
 from governance.money.floors import held_tokens, too_large
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
 from governance.money.pricing import PriceList, PriceUnusable, document_of_first_rates, text_of
 from governance.money.requests import RouteRequest
+from governance.money.scopes import scopes_of_models
 
 State = Reservation.State
 #: The refusals that become decisions: one row for each request and reason.
@@ -178,38 +177,6 @@ class Routed:
         }
 
 
-@dataclass
-class Candidate:
-    """An allowed model at its position, and what became of it for one request."""
-
-    policy_id: int
-    position: int
-    model_id: int
-    provider: str
-    name: str
-    price: PriceList | None
-    outcome: str = "not_needed"
-    amount: Decimal | None = None
-    #: What the call is held at.
-    input_tokens: int = 0
-    output_tokens: int = 0
-    over: list[dict[str, Any]] = field(default_factory=list)
-    #: The windows that it does not fit, as they were read.
-    full: list[sql.Row] = field(default_factory=list)
-
-    def line(self) -> dict[str, Any]:
-        """Return the candidate's line of `considered`."""
-        return {
-            "position": self.position,
-            "provider": self.provider,
-            "model": self.name,
-            "outcome": self.outcome,
-            "price_version": self.price.version if self.price else None,
-            "amount": None if self.amount is None else text_of(self.amount),
-            "over": self.over,
-        }
-
-
 @transaction.atomic
 def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     """Decide which model the call may use and hold its upper bound in every budget, or in none.
@@ -228,11 +195,13 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     :raises Contention: a rival changed what was read; the same request may be sent again.
     """
     call = request.call
-    stored, calls, rows, [clock] = sql.pipeline(
+    _, stored, calls, rows, [clock], [budgets] = sql.pipeline(
+        SHARE_MONEY,
         sql.Statement(READ_STORED, (request.external_request_id, call)),
         sql.Statement(READ_CALLS, (request.external_request_id,)),
         sql.Statement(READ_CANDIDATES, (request.agent, request.job_type, request.risk_tier)),
         sql.Statement(READ_CLOCK),
+        sql.Statement(READ_BY_MODEL),
     )
     before = sql.build(RouteDecision, stored[0], "d") if stored else None
     if before is not None and before.decision == RouteDecision.Decision.ISSUED:
@@ -240,20 +209,14 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     _need_free(calls, call, open_calls_max=request.open_calls_max)
     failed = _failed_before(calls, call)
     candidates = [_judged(row, request, failed, clock["now"]) for row in rows]
-    room: list[sql.Row] = []
-    if any(candidate.amount is not None for candidate in candidates):
-        params = windows(request.scopes, clock["now"])
-        _, _, _, room = sql.pipeline(
-            SHARE_MONEY,
-            sql.Statement(OPEN_WINDOWS, params),
-            sql.Statement(LOCK_WINDOWS, params),
-            sql.Statement(READ_ROOM, params),
+    chosen, room = None, []
+    if usable := [candidate for candidate in candidates if candidate.amount is not None]:
+        by_model = budgets["by_model"]
+        chosen, room = fit(
+            usable, request.scopes, at=clock["now"], by_model=by_model, choose=_choose
         )
-        # One that an earlier release makes meanwhile counts from the next call.
-        room = [row for row in room if row["id"] is not None]
-    chosen = _choose(candidates, room)
     if chosen is None:
-        tell(room, at=clock["now"], refused=without_room([c.amount for c in candidates], room))
+        tell(room, at=clock["now"], refused={row["id"] for c in usable for row in c.full})
         return _refused(request, candidates, before, at=clock["now"])
     routed = _written(request, candidates, chosen, room, at=clock["now"], started=started)
     held = chosen.amount or Decimal(0)
@@ -270,6 +233,8 @@ def dry_run(
     max_output_tokens: int,
     requirements: Sequence[str] = (),
     task_id: str = "",
+    submitter: str = "",
+    labels: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return what `reserve` would decide now, and why, without writing anything.
 
@@ -289,12 +254,15 @@ def dry_run(
         estimated_input_tokens=estimated_input_tokens,
         max_output_tokens=max_output_tokens,
         requirements=tuple(requirements),
+        submitter=submitter,
+        labels=tuple(labels),
     )
     rows, [clock] = sql.pipeline(
         sql.Statement(READ_CANDIDATES, (agent, job_type, risk_tier)), sql.Statement(READ_CLOCK)
     )
     candidates = [_judged(row, request, frozenset(), clock["now"]) for row in rows]
-    [room] = sql.pipeline(sql.Statement(READ_ROOM, windows(request.scopes, clock["now"])))
+    scopes = request.scopes + scopes_of_models(each.label for each in candidates)
+    [room] = sql.pipeline(sql.Statement(READ_ROOM, windows(scopes, clock["now"])))
     chosen = _choose(candidates, room)
     return {
         "decision": "issued" if chosen else "refused",
@@ -390,7 +358,7 @@ def _amount(found: Candidate, request: RouteRequest, at: datetime) -> Decimal | 
         return None
 
 
-def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | None:
+def _choose(candidates: Sequence[Candidate], room: list[sql.Row]) -> Candidate | None:
     """Return the first usable model whose amount fits every budget."""
     for candidate in candidates:
         if candidate.amount is None:
@@ -399,6 +367,7 @@ def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | Non
             row
             for row in room
             if row["cap"] is not None and row["used"] + candidate.amount > row["cap"]
+            if applies(row, candidate.label)
         ]
         candidate.over = [
             {

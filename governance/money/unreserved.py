@@ -26,7 +26,6 @@ from governance.money.budgets import (
     OPEN_WINDOWS,
     READ_ROOM,
     SHARE_MONEY,
-    scopes_of,
     windows,
 )
 from governance.money.models import Resolution
@@ -44,16 +43,18 @@ from governance.money.pricing import (
 )
 from governance.money.published import COUNTERS
 from governance.money.routes import PRICE_COLUMNS, READ_CANDIDATES, price_list
+from governance.money.scopes import Scopes, scopes_of
 from governance.money.uses import UnreservedPosting, UnreservedUse
 
 # The calls of an attempt with what each was booked at. The caller has locked the job, as everybody
 # does who changes these rows. Index: reservation_execution_idx.
 READ_CALLS = (
     "SELECT r.reservation_id, r.state, d.model_id, d.estimated_input_tokens, d.max_output_tokens,"
-    " d.request_bytes,"
+    " d.request_bytes, m.provider, m.name,"
     f" d.requirements::text, e.cost_basis, {', '.join(f'e.{name}' for name in COUNTERS)},"
     f" {PRICE_COLUMNS} FROM governance_reservation r"
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
+    " JOIN governance_languagemodel m ON m.id = d.model_id"
     " JOIN governance_price p ON p.id = d.price_id"
     " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
     " WHERE r.external_request_id = %s ORDER BY d.call"
@@ -67,6 +68,8 @@ READ_UNRESERVED = (
 OF_INPUT = tuple(
     name for name in COUNTERS if name.endswith("_tokens") and not name.startswith(("out", "reas"))
 )
+#: What a use costs, whether all of it has a rate, and the row of the model by whose price.
+Found = tuple[Decimal, bool, sql.Row]
 OF_OUTPUT = ("output_tokens", "reasoning_tokens", "output_audio_tokens")
 
 
@@ -76,6 +79,7 @@ class Reported:
 
     :param reservation_id: the ended reservation that it is about; None: it is about all calls of
         the attempt together.
+    :param submitter: and the labels: as of `RouteRequest`.
     """
 
     external_request_id: str
@@ -87,6 +91,8 @@ class Reported:
     risk_tier: str
     usage: Usage | OddUsage
     reservation_id: UUID | None = None
+    submitter: str = ""
+    labels: tuple[str, ...] = ()
 
     @property
     def content_sha256(self) -> str:
@@ -144,8 +150,9 @@ def book(*, reported: Reported, actor: str) -> Unreserved | None:
             return None
     priced = [row for row in calls if reported.reservation_id in (None, row["reservation_id"])]
     priced = priced or [row for row in candidates if row["price_id"]]
-    use = _use(reported, excess, priced, actor=actor, at=clock["now"])
-    _post(use, at=clock["now"])
+    found = None if excess is None else _dearest(excess, priced, at=clock["now"])
+    use = _use(reported, excess, found, actor=actor, at=clock["now"])
+    _post(use, _scopes(reported, found), at=clock["now"])
     return Unreserved(use)
 
 
@@ -232,12 +239,22 @@ def cost_of(price: PriceList, usage: Usage, *, at: datetime) -> tuple[Decimal, b
     return max(found.total, bound), False
 
 
+def _scopes(reported: Reported, found: Found | None) -> Scopes:
+    return scopes_of(
+        agent=reported.agent,
+        job_type=reported.job_type,
+        task_id=reported.task_id,
+        submitter=reported.submitter,
+        labels=reported.labels,
+        model=f"{found[2]['provider']}/{found[2]['name']}" if found else "",
+    )
+
+
 def _use(
-    reported: Reported, excess: Usage | None, priced: list[sql.Row], *, actor: str, at: datetime
+    reported: Reported, excess: Usage | None, found: Found | None, *, actor: str, at: datetime
 ) -> UnreservedUse:
     """Return the row of a use, unsaved, at the dearest of the prices that may apply."""
     odd = isinstance(reported.usage, OddUsage)
-    found = None if excess is None else _dearest(excess, priced, at=at)
     cost, whole, row = found or (None, False, {})
     counted = excess or Usage(0)
     return UnreservedUse(
@@ -265,9 +282,7 @@ def _use(
     )
 
 
-def _dearest(
-    usage: Usage, priced: list[sql.Row], *, at: datetime
-) -> tuple[Decimal, bool, sql.Row] | None:
+def _dearest(usage: Usage, priced: list[sql.Row], *, at: datetime) -> Found | None:
     found = []
     for row in priced:
         try:
@@ -277,12 +292,11 @@ def _dearest(
     return max(found, key=lambda each: each[0]) if found else None
 
 
-def _post(use: UnreservedUse, *, at: datetime) -> None:
+def _post(use: UnreservedUse, scopes: Scopes, *, at: datetime) -> None:
     """Save a use and count it in the windows of that instant; the truth is never refused."""
     if use.cost is None:
         sql.pipeline(sql.insert([use]))
         return
-    scopes = scopes_of(agent=use.agent, job_type=use.job_type, task_id=use.task_id)
     params = windows(scopes, at)
     _, _, _, room = sql.pipeline(
         SHARE_MONEY,

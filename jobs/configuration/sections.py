@@ -23,6 +23,7 @@ from governance.money.pricing import (
     RateSet,
     document_of_rates,
 )
+from governance.money.scopes import is_each
 from governance.money.stated import rates_of, rates_of_document
 from governance.money.verbs import CAPS
 from jobs import transitions
@@ -340,6 +341,13 @@ POLICIES = Section(
     refers=_named_by_policy,
 )
 
+#: The sections whose entries budgets name.
+NAMED_BY_SCOPE = {
+    "agent": "agents",
+    "job_type": "job_types",
+    "submitter": "submitters",
+    "model": "models",
+}
 BUDGET_NAMES = ("scope", "key", "window")
 BUDGET_MEMBERS = (*(of_field(field, nullable=True) for field in CAPS), ENABLED)
 
@@ -350,8 +358,12 @@ def _set_budget(key: Key, changed: Values, values: Values, **why: Any) -> None:
 
 
 def _named_by_budget(key: Key, values: Values) -> list[tuple[str, Key]]:
-    section = {"agent": "agents", "job_type": "job_types"}.get(key[0])
-    return [] if section is None or key[1] in ("", Budget.EACH) else [(section, (key[1],))]
+    scope, name = key[0], key[1]
+    section = NAMED_BY_SCOPE.get(scope)
+    if section is None or not name or is_each(scope, name):
+        return []
+    provider, _, model = name.partition("/")
+    return [(section, (provider, model) if scope == Budget.Scope.MODEL else (name,))]
 
 
 BUDGETS = Section(

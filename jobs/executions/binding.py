@@ -18,6 +18,7 @@ from governance.money.ledger import Adjusted, Reported, Resolved, Routed, Unrese
 from governance.money.models import Reservation
 from governance.money.pricing import read_usage, text_of
 from jobs.models import Effects, Execution, ModelUse
+from jobs.scopes import of_job
 from jobs.transitions.preconditions import (
     check_token,
     held_by_another,
@@ -161,6 +162,7 @@ def book_unreserved(
             risk_tier=locked.job.risk_tier,
             usage=read,
             reservation_id=reservation_id,
+            **of_job(locked.job, locked.task),
         ),
         actor=actor,
     )

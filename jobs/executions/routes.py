@@ -34,6 +34,7 @@ from jobs.executions.binding import (
     note_money,
 )
 from jobs.models import Execution, ModelUse
+from jobs.scopes import of_job
 from jobs.transitions.preconditions import check_token, need_active
 from jobs.transitions.work import LockedJob, State, Work
 
@@ -121,6 +122,7 @@ def route(
             requirements=tuple(requirements),
             request_sha256=request_sha256,
             open_calls_max=locked.type.open_calls_max,
+            **of_job(locked.job, locked.task),
         ),
         started=started,
     )

@@ -15,7 +15,9 @@ from governance.core.errors import (
 from governance.core.redaction import without_secrets
 from governance.money import ledger, room
 from governance.money.ledger import Standing
+from governance.money.scopes import scopes_of
 from jobs.models import Attempt, Execution, ModelUse
+from jobs.scopes import of_job
 from jobs.transitions.outcomes import already_recorded
 from jobs.transitions.work import LockedJob, Outcome, State, Work, lock, redacted_content
 
@@ -141,8 +143,16 @@ def _wait_seconds(locked: LockedJob, standing: Standing, wanted: int) -> int:
     """Return how long the job waits by itself: no longer than its budgets have no room."""
     if standing.over_budget is None:
         return wanted
+    decision = standing.over_budget
     noted = room.note(
-        decision=standing.over_budget, by_scope=locked.type.model_use == ModelUse.REQUIRED
+        decision=decision,
+        scopes=scopes_of(
+            agent=decision.agent,
+            job_type=decision.job_type,
+            task_id=decision.task_id,
+            **of_job(locked.job, locked.task),
+        ),
+        by_scope=locked.type.model_use == ModelUse.REQUIRED,
     )
     return 0 if noted else min(wanted, ROOM_AGAIN_SECONDS)
 

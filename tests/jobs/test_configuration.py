@@ -165,6 +165,10 @@ models = ["local/new", "local/none"]
         ("[[budgets]]\nscope='global'\nwindow='day'\ncap = inf\n", ["g.toml:4: budgets[0].cap"]),
         ("[[budgets]]\nscope='planet'\nwindow='day'\n", ["budgets[0]", "one of global"]),
         ("[[budgets]]\nscope='agent'\nkey='nobody'\nwindow='day'\n", ["no agent nobody"]),
+        ("[[budgets]]\nscope='submitter'\nkey='no'\nwindow='day'\n", ["no submitter no"]),
+        ("[[budgets]]\nscope='model'\nkey='a/b'\nwindow='day'\n", ["no model a/b"]),
+        ("[[budgets]]\nscope='provider'\nkey='a'\nwindow='day'\n", ["no provider a"]),
+        ("[[budgets]]\nscope='label'\nkey='a'\nwindow='day'\n", ["name=value"]),
         ("[[policies]]\njob_type='nothing'\nmodels=[]\n", ["no job type nothing"]),
         ("[[policies]]\nmodels=[]\n[[policies]]\nmodels=[]\n", ["policies[1]", "twice"]),
         ("[[policies]]\nagent=1\nmodels=[]\n", ["g.toml:2: policies[0].agent"]),
@@ -308,6 +312,12 @@ def odd(world: None, as_: Any) -> None:
         scope="job", key="task ü", window="none", cap=Decimal("0.000000000001"), **WHY
     )
     catalogue.set_budget(scope="global", window="day", cap=None, enabled=False, **WHY)
+    catalogue.set_budget(scope="submitter", key="owned", window="week", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="label", key="team=s=*", window="hour", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="label", key="team=*", window="hour", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="model", key='a b/q"x/y', window="day", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="provider", key="a b", window="day", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="provider", key="*", window="day", cap=Decimal(3), **WHY)
 
 
 def test_what_is_written_changes_nothing(odd: None, file: Any) -> None:

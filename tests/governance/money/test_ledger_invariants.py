@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
+from unittest.mock import patch
 
 from django.db import transaction
 from hypothesis import HealthCheck, settings
@@ -12,9 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from governance.core import sql
 from governance.core.errors import InvalidArgument, ModelReservationStateInvalid
-from governance.money import ledger
+from governance.money import ledger, scopes
 from governance.money.models import BudgetWindow, Reservation, Resolution, RouteDecision
 from governance.money.pricing import Usage
+from governance.money.scopes import scopes_of_model
 from tests.money import LARGE_CALL, another_request, cap, catalogue_of_two
 
 ACTOR = "agent:hermes"
@@ -29,10 +32,19 @@ class Books(RuleBasedStateMachine):
         # Each example is a savepoint of the test's transaction.
         self.savepoint = transaction.savepoint()
         catalogue_of_two()
+        with patch.dict(scopes._known, clear=True):
+            self.set_budgets()
+        self.open, self.ended, self.asked = [], {}, []
+
+    def set_budgets(self):
         cap(str(LARGE_CALL * 6))
         cap(str(LARGE_CALL * 3), scope="agent", key="*")
         cap(str(LARGE_CALL * 2), scope="job_type", key="rewrite", window="day")
-        self.open, self.ended = [], {}
+        cap(str(LARGE_CALL * 3), scope="submitter", key="*", window="week")
+        cap(str(LARGE_CALL * 4), scope="label", key="team=*", window="hour")
+        cap(str(LARGE_CALL * 2), scope="label", key="team=search")
+        cap(str(LARGE_CALL * 2), scope="model", key="local/large", window="month")
+        cap(str(LARGE_CALL * 5), scope="provider", key="*", window="day")
 
     def teardown(self):
         if hasattr(self, "savepoint"):
@@ -43,12 +55,21 @@ class Books(RuleBasedStateMachine):
         job_type=st.sampled_from(["rewrite", "content_prep"]),
         tokens=st.integers(1, 2000),
         started=st.booleans(),
+        submitter=st.sampled_from(["", "shop", "desk"]),
+        labels=st.sampled_from([(), ("team=search",), ("team=ads", "tier=gold")]),
     )
-    def reserve(self, agent, job_type, tokens, started):
-        asked = another_request(agent=agent, job_type=job_type, max_output_tokens=tokens)
+    def reserve(self, agent, job_type, tokens, started, submitter, labels):
+        asked = another_request(
+            agent=agent,
+            job_type=job_type,
+            max_output_tokens=tokens,
+            submitter=submitter,
+            labels=labels,
+        )
         routed = ledger.reserve(request=asked, started=started)
         if routed.reservation is not None:
             self.open.append(routed)
+            self.asked.append((routed, asked))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -109,6 +130,21 @@ class Books(RuleBasedStateMachine):
     def the_books_agree_with_their_rows(self):
         if hasattr(self, "open"):
             assert list(ledger.verify()) == []
+
+    @invariant()
+    def every_budget_counts_the_calls_of_its_scope(self):
+        """By another way than `verify`: from the decisions, not from the holds."""
+        if not hasattr(self, "open"):
+            return
+        used = Counter()
+        for routed, request in self.asked:
+            of = routed.reservation.reservation_id
+            _, cost = self.ended.get(of, (None, routed.reservation.amount))
+            for each in request.scopes + scopes_of_model(f"{routed.provider}/{routed.model}"):
+                used[each.scope, each.key] += cost
+        for window in BudgetWindow.objects.select_related("budget"):
+            key = window.counted_for or window.budget.key
+            assert window.held + window.spent == used[window.budget.scope, key]
 
     @invariant()
     def what_is_open_and_ended_is_what_was_done(self):
