@@ -10,17 +10,19 @@ class GovernanceConfig(AppConfig):
         from governance.console import (  # noqa: F401 - so do pages
             corrections,
             ground,
+            limits,
             money,
             outside,
             streams,
         )
         from governance.core import verbs
         from governance.evidence.outside import VERBS as OUTSIDE_VERBS
+        from governance.money.limit_verbs import VERBS as LIMIT_VERBS
         from governance.money.verbs import VERBS as MONEY_VERBS
         from governance.relay.verbs import VERBS as RELAY_VERBS
         from governance.web import metrics
         from governance.web.gauges import gauges, money_gauges
 
-        verbs.register(*MONEY_VERBS, *OUTSIDE_VERBS, *RELAY_VERBS)
+        verbs.register(*MONEY_VERBS, *LIMIT_VERBS, *OUTSIDE_VERBS, *RELAY_VERBS)
         metrics.register(gauges)
         metrics.register(money_gauges)

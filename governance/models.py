@@ -6,8 +6,18 @@ Code imports a model from its room; nothing imports this module.
 from governance.console import models as console
 from governance.core import models as core
 from governance.evidence import models as evidence
-from governance.money import corrections, uses
+from governance.money import corrections, limits, notes, uses
 from governance.money import models as money
 from governance.relay import models as relay
 
-__all__ = ["console", "core", "corrections", "evidence", "money", "relay", "uses"]
+__all__ = [
+    "console",
+    "core",
+    "corrections",
+    "evidence",
+    "limits",
+    "money",
+    "notes",
+    "relay",
+    "uses",
+]

@@ -444,12 +444,12 @@ def load_budgets(request: HttpRequest) -> dict[str, Any] | None:
 
 
 def without_room(limit: int) -> Iterator[Waiting]:
-    """Yield the scopes whose jobs are passed over, each with the budget that has no room."""
+    """Yield the scopes whose jobs are passed over, each with its budget or limit."""
     for note in room.in_force().order_by("noted_at")[:limit]:
         yield Waiting(
             title=f"{note.scope} {note.key}".rstrip(),
-            note=f"no room until {stamp(note.until)} in {note.budget}: change or disable it",
-            url=reverse("admin:governance_budget_change", args=(note.budget_id,)),
+            note=f"no room until {stamp(note.until)} in {note.cause}: change or disable it",
+            url=reverse(f"admin:{note.cause._meta.db_table}_change", args=(note.cause.pk,)),
             since=note.noted_at,
         )
 
@@ -461,7 +461,7 @@ add_inbox_kind(
         permission="governance.view_budget",
         position=75,
         rows=without_room,
-        empty="Every budget has room for what was asked.",
+        empty="Every budget and limit has room for what was asked.",
     )
 )
 

@@ -18,6 +18,7 @@ from django.db.models.functions import Now
 from governance.core import clock, sql
 from governance.core.isolation import of_a_row
 from governance.money.adjustments import WRONG_ADJUSTMENTS
+from governance.money.metering import WRONG_HOLDS
 from governance.money.models import Budget, Reservation, Resolution, RouteDecision
 from governance.money.openings import wrong_openings
 from governance.money.pricing import (
@@ -284,6 +285,9 @@ def verify() -> Iterator[Difference]:
                 f"windows {row['expected']}",
                 f"windows {row['found']}",
             )
+        for row in read_rows(WRONG_HOLDS):
+            subject = f"limit meter {row['meter_id']}"
+            yield Difference("limit_hold.open", subject, "an open call", str(row["reservation_id"]))
         for row in read_rows(STATES):
             subject = f"reservation {row['reservation_id']}"
             yield Difference("reservation.state", subject, row["ended_as"] or "open", row["state"])

@@ -48,7 +48,8 @@ def set_budget(
         job type, submitter, model or provider of that name.
     """
     reason = required(reason)
-    faults = list(_faults(scope, key, window)) or list(_wrong_caps(cap, soft_cap))
+    faults = [*faults_of_key(scope, key), *_wrong_window(window)]
+    faults = faults or list(_wrong_caps(cap, soft_cap))
     if faults:
         raise InvalidArgument(errors=faults)
     sql.pipeline(TAKE_MONEY)
@@ -59,7 +60,7 @@ def set_budget(
         return _changed(budget, terms, actor=actor, reason=reason)
     if key and not scopes.is_each(scope, key):
         # Of a budget that is there its name is not judged: it can always be changed, or ended.
-        faults = list(_nobody(scope, key))
+        faults = list(faults_of_name(scope, key))
     if faults:
         raise InvalidArgument(errors=faults)
     budget = Budget.objects.create(**named, **terms)
@@ -181,18 +182,22 @@ def _record(
     )
 
 
-def _faults(scope: str, key: str, window: str) -> Iterator[FieldFault]:
+def faults_of_key(scope: str, key: str) -> Iterator[FieldFault]:
+    """Yield what is wrong with the scope and the key of a budget or a limit."""
     if scope not in Budget.Scope.values:
         yield FieldFault("/scope", "one of " + ", ".join(Budget.Scope.values))
-    if window not in Budget.Window.values:
-        yield FieldFault("/window", "one of " + ", ".join(Budget.Window.values))
     if (key == "") != (scope == Budget.Scope.GLOBAL) or len(key) > scopes.KEY_CHARS_MAX:
         yield FieldFault("/key", "empty for the global scope, else named")
     elif scope == Budget.Scope.LABEL and not all(key.partition("=")):
         yield FieldFault("/key", "a label and its value, name=value; name=* for each value")
 
 
-def _nobody(scope: str, key: str) -> Iterator[FieldFault]:
+def _wrong_window(window: str) -> Iterator[FieldFault]:
+    if window not in Budget.Window.values:
+        yield FieldFault("/window", "one of " + ", ".join(Budget.Window.values))
+
+
+def faults_of_name(scope: str, key: str) -> Iterator[FieldFault]:
     """Yield that there is nobody, or no model, of that name."""
     provider, _, name = key.partition("/")
     models = LanguageModel.objects.filter(provider=provider)

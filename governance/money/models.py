@@ -308,39 +308,6 @@ class BudgetWindow(models.Model):
         return f"budget {self.budget_id} {self.counted_for} from {self.starts_at:%Y-%m-%d}"
 
 
-class NoRoom(models.Model):
-    """A scope for whose calls a budget has no room until then: a hint, dropped with its cause.
-
-    `key` is as of a budget, but never for each. `amount` is the least that was asked for and
-    refused.
-    """
-
-    scope = models.CharField(max_length=SCOPE_CHARS, choices=Budget.Scope)
-    key = models.CharField(max_length=KEY_CHARS_MAX, blank=True)
-    budget = models.ForeignKey(Budget, models.PROTECT, related_name="no_room")
-    window = models.ForeignKey(BudgetWindow, models.PROTECT, related_name="no_room")
-    amount = money()
-    reason = models.CharField(max_length=60)
-    noted_at = models.DateTimeField()
-    until = models.DateTimeField()
-
-    class Meta:
-        verbose_name_plural = "no room"
-        constraints = [
-            models.UniqueConstraint(fields=["scope", "key"], name="no_room_once"),
-            models.CheckConstraint(
-                condition=Q(scope="global", key="") | (~Q(scope="global") & ~Q(key="")),
-                name="no_room_key_iff_scoped",
-            ),
-            models.CheckConstraint(
-                condition=Q(until__gt=F("noted_at"), amount__gte=0), name="no_room_ends"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"no room: {self.scope} {self.key}".rstrip()
-
-
 class RouteDecision(models.Model):
     """Which model a call may use, or that it may use none, and why. Never changed.
 

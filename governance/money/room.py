@@ -22,7 +22,7 @@ from django.db.models.functions import Now
 
 from governance.core import sql
 from governance.core.clock import READ_CLOCK
-from governance.core.errors import BudgetExhausted
+from governance.core.errors import BudgetExhausted, CallRateLimited
 from governance.money.budgets import (
     LOCK_BUDGETS,
     LOCK_WINDOWS,
@@ -31,7 +31,9 @@ from governance.money.budgets import (
     windows,
 )
 from governance.money.fitting import applies
-from governance.money.models import Budget, NoRoom, RouteDecision
+from governance.money.metering import over, read_meters
+from governance.money.models import Budget, RouteDecision
+from governance.money.notes import NoRoom
 from governance.money.scopes import OF_MODEL, Scopes, scopes_of_models
 
 #: A note on a budget whose window has no end; then one job is tried again.
@@ -47,12 +49,13 @@ BELIEVED_SECONDS = 60
 # Locks: the notes, by scope and key. Of two for one scope the one that lasts longer is kept.
 NOTE = """
 INSERT INTO governance_noroom AS n
-       (scope, key, budget_id, window_id, amount, reason, noted_at, until)
+       (scope, key, budget_id, window_id, limit_id, amount, reason, noted_at, until)
 SELECT u.* FROM unnest(%(scopes)s::text[], %(keys)s::text[], %(budgets)s::bigint[],
-       %(windows)s::bigint[], %(amounts)s::numeric[], %(reasons)s::text[], %(at)s::timestamptz[],
-       %(until)s::timestamptz[]) AS u ORDER BY 1, 2
+       %(windows)s::bigint[], %(limits)s::bigint[], %(amounts)s::numeric[], %(reasons)s::text[],
+       %(at)s::timestamptz[], %(until)s::timestamptz[]) AS u ORDER BY 1, 2
     ON CONFLICT (scope, key) DO UPDATE
-   SET budget_id = EXCLUDED.budget_id, window_id = EXCLUDED.window_id, reason = EXCLUDED.reason,
+   SET budget_id = EXCLUDED.budget_id, window_id = EXCLUDED.window_id,
+       limit_id = EXCLUDED.limit_id, reason = EXCLUDED.reason,
        noted_at = EXCLUDED.noted_at, until = EXCLUDED.until,
        amount = CASE WHEN n.window_id = EXCLUDED.window_id
                      THEN least(n.amount, EXCLUDED.amount) ELSE EXCLUDED.amount END
@@ -79,6 +82,12 @@ DROP_OF_WINDOWS = DROP.format(
     skip=" SKIP LOCKED",
 )
 DROP_OF_BUDGET = DROP.format(of="WHERE n.budget_id = %s", skip="")
+# A freed call makes room under what bounds the open ones alone: a rate is waited for.
+DROP_OF_LIMITS = DROP.format(
+    of="JOIN governance_limit l ON l.id = n.limit_id WHERE n.limit_id = ANY(%s::bigint[])"
+    " AND (l.open_calls IS NOT NULL OR NOT %s)",
+    skip=" SKIP LOCKED",
+)
 DROP_ALL = DROP.format(of="", skip="")
 DROP_ENDED = DROP.format(of="WHERE n.until <= clock_timestamp()", skip=" SKIP LOCKED")
 
@@ -236,6 +245,7 @@ def _write(notes: Notes, at: datetime) -> None:
         "keys": [key for _, key in notes],
         "budgets": [budget.budget_id for budget in budgets],
         "windows": [budget.window_id for budget in budgets],
+        "limits": [None] * len(notes),
         "amounts": [budget.amount for budget in budgets],
         "reasons": [BudgetExhausted.reason] * len(notes),
         "at": [at] * len(notes),
@@ -244,9 +254,57 @@ def _write(notes: Notes, at: datetime) -> None:
     sql.pipeline(sql.Statement(NOTE, columns))
 
 
+def note_of_limits(*, decision: RouteDecision, scopes: Scopes, by_scope: bool) -> int:
+    """Note which scopes have no room by a limit, and return the seconds that the job itself waits.
+
+    The meters are judged anew, and not locked: such a note is of seconds, and whoever frees an open
+    call drops it. Limits of models are noted of no scope: the job waits by itself.
+
+    :param scopes: what its job counts as, whatever the model.
+    :param by_scope: as of `note`.
+    """
+    lines = [line for line in decision.considered if line.get("limits")]
+    tokens = {f"{line['provider']}/{line['model']}": line["tokens"] for line in lines}
+    meters, [clock] = sql.pipeline(
+        read_meters(scopes + scopes_of_models(tokens)), sql.Statement(READ_CLOCK)
+    )
+    waits = []
+    for model, count in tokens.items():
+        full = over([row for row in meters if applies(row, model)], tokens=count)
+        waits.append(max((each["after_seconds"] for each in full), default=0))
+    seconds: int = min(waits, default=0)
+    least = min(tokens.values(), default=0)
+    notes = {
+        (row["scope"], row["key"]): (row["limit_id"], max(e["after_seconds"] for e in full))
+        for row in meters
+        if row["scope"] not in OF_MODEL and (full := over([row], tokens=least))
+    }
+    if not seconds or not notes:
+        return seconds
+    _write_of_limits(notes, clock["now"])
+    return 0 if by_scope else seconds
+
+
+def _write_of_limits(notes: dict[tuple[str, str], tuple[int, int]], at: datetime) -> None:
+    """Note scopes, each by a limit for so many seconds."""
+    nothing: list[None] = [None] * len(notes)
+    columns = {
+        "scopes": [scope for scope, _ in notes],
+        "keys": [key for _, key in notes],
+        "budgets": nothing,
+        "windows": nothing,
+        "limits": [limit for limit, _ in notes.values()],
+        "amounts": [Decimal(0)] * len(notes),
+        "reasons": [CallRateLimited.reason] * len(notes),
+        "at": [at] * len(notes),
+        "until": [at + timedelta(seconds=seconds) for _, seconds in notes.values()],
+    }
+    sql.pipeline(sql.Statement(NOTE, columns))
+
+
 def in_force() -> QuerySet[NoRoom]:
     """Return what has no room now, by scope and key."""
-    rows = NoRoom.objects.filter(until__gt=Now()).select_related("budget")
+    rows = NoRoom.objects.filter(until__gt=Now()).select_related("budget", "limit")
     return rows.order_by("scope", "key")
 
 
@@ -277,6 +335,15 @@ def clear_of_budget(budget_id: int) -> None:
     For who holds the budget.
     """
     [rows] = sql.pipeline(sql.Statement(DROP_OF_BUDGET, (budget_id,)))
+    cleared(rows)
+
+
+def clear_of_limits(limit_ids: Sequence[int], *, freed: bool = False) -> None:
+    """Drop the notes of limits: that were changed, or under which a call is open no more.
+
+    :param freed: of those alone that bound what is open.
+    """
+    [rows] = sql.pipeline(sql.Statement(DROP_OF_LIMITS, (list(limit_ids), freed)))
     cleared(rows)
 
 

@@ -125,11 +125,12 @@ def keys_in_sql(
     )
     arms = [f"SELECT v.scope, v.key, '{EACH}' AS every FROM {values} AS v(scope, key)"]
     if only in ("", *OF_JOB):
-        # Jobs are read only where a budget asks for it.
-        condition = " OR ".join(f"x.scope = '{scope}'" for scope in OF_JOB)
+        # Where all scopes are looked for, jobs are read only if a budget asks for it.
+        named = " OR ".join(f"x.scope = '{scope}'" for scope in OF_JOB)
+        if_needed = f" WHERE (SELECT EXISTS (SELECT FROM governance_budget x WHERE {named}))"
         arms += [
             f"SELECT o.scope, o.key, o.every FROM ({select.format(job_id=job_id)}) o"
-            f" WHERE (SELECT EXISTS (SELECT FROM governance_budget x WHERE {condition}))"
+            + ("" if only else if_needed)
             for select in _of_job
         ]
     narrowed = f" AND k.scope = '{only}'" if only else ""

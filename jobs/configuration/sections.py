@@ -16,7 +16,9 @@ from agents.transitions import principals
 from agents.verbs import CONFIGURE, REGISTER_SUBMITTER
 from governance.core.errors import InvalidTransition
 from governance.core.fields import Flag, Whole
-from governance.money import catalogue
+from governance.money import catalogue, limiting
+from governance.money.limit_verbs import BOUNDS
+from governance.money.limits import Limit
 from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
 from governance.money.pricing import (
     TOKENS_MAX,
@@ -382,6 +384,26 @@ BUDGETS = Section(
     refers=_named_by_budget,
 )
 
+LIMIT_MEMBERS = (*(of_field(field, nullable=True) for field in BOUNDS), ENABLED)
+
+
+def _set_limit(key: Key, changed: Values, values: Values, **why: Any) -> None:
+    limiting.set_limit(scope=key[0], key=key[1], **values, **why)
+
+
+LIMITS = Section(
+    name="limits",
+    names=("scope", "key"),
+    members=LIMIT_MEMBERS,
+    rows=lambda: {
+        (row.scope, row.key): _columns(row, LIMIT_MEMBERS) for row in Limit.objects.all()
+    },
+    make=lambda key, values, **why: _set_limit(key, values, values, **why),
+    change=_set_limit,
+    end=lambda key, values, **why: _set_limit(key, {}, values | {"enabled": False}, **why),
+    refers=_named_by_budget,
+)
+
 #: In the order in which they are applied: what others name comes first. Ends go backwards.
-SECTIONS = (AGENTS, SOURCES, SUBMITTERS, JOB_TYPES, MODELS, PRICES, POLICIES, BUDGETS)
+SECTIONS = (AGENTS, SOURCES, SUBMITTERS, JOB_TYPES, MODELS, PRICES, POLICIES, BUDGETS, LIMITS)
 BY_NAME = {section.name: section for section in SECTIONS}

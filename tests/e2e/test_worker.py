@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from governance.money.models import NoRoom
+from governance.money.notes import NoRoom
 from jobs import objects, transitions, wakeups
 from jobs.models import Attempt, Job, Upload
 from tests.jobs.governed import price_a_model

@@ -17,7 +17,8 @@ from agents.transitions import principals
 from governance.core import sql
 from governance.core.errors import BudgetExhausted, InvalidArgument
 from governance.money import catalogue, ledger, room
-from governance.money.models import Budget, BudgetWindow, NoRoom, Reservation
+from governance.money.models import Budget, BudgetWindow, Reservation
+from governance.money.notes import NoRoom
 from governance.money.scopes import scopes_of
 from jobs import executions, transitions, wakeups
 from jobs.models import Job, JobType

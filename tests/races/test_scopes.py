@@ -1,4 +1,4 @@
-"""Routes that meet at budgets of many scopes, those of models among them."""
+"""Routes that meet at budgets of many scopes, those of models among them, and at limits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from django.db import connections, transaction
 
 from governance.core.errors import Contention
-from governance.money import catalogue, fitting, ledger, routes
+from governance.money import catalogue, fitting, ledger, limiting, metering, routes
+from governance.money.limits import LimitHold
 from governance.money.models import BudgetWindow
 from tests.money import (
     LARGE_CALL,
@@ -23,6 +24,7 @@ from tests.money import (
     beside,
     cap,
     catalogue_of_two,
+    resolve,
     waits,
 )
 
@@ -127,3 +129,97 @@ def test_control_without_the_lock_the_second_takes_it_again(
             second.result(timeout=SECONDS)
 
     assert chosen == ["large", "large"]
+
+
+# --- Limits
+
+
+@contextmanager
+def two_at_the_last_place_of_a_limit(**bounds: int) -> Iterator[Any]:
+    """The second of two routes where a limit has room for one."""
+    limiting.set_limit(scope="global", **bounds, **TEST)
+    with ExitStack() as stack:
+        with transaction.atomic():
+            assert ledger.reserve(request=another_request()).refusal is None
+            second = stack.enter_context(beside(ledger.reserve, request=another_request()))
+            assert waits(second)
+        yield second
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [{"open_calls": 1}, {"requests_per_minute": 1}, {"tokens_per_minute": 2000}],
+    ids=["open calls", "requests", "tokens"],
+)
+def test_the_second_at_the_last_place_of_a_limit_waits_and_is_refused(
+    bounds: dict[str, int],
+) -> None:
+    with two_at_the_last_place_of_a_limit(**bounds) as second:
+        refusal = second.result(timeout=SECONDS).refusal
+
+    assert refusal.reason == "RATE_LIMITED"
+    assert LimitHold.objects.count() == 1
+
+
+def test_control_without_the_lock_both_take_the_last_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unlocked = metering.LOCK_METERS.replace(" FOR NO KEY UPDATE OF m", "")
+    monkeypatch.setattr(metering, "LOCK_METERS", unlocked)
+
+    # It waits for the meter all the same, but once it has judged.
+    with two_at_the_last_place_of_a_limit(open_calls=1) as second:
+        assert second.result(timeout=SECONDS).refusal is None
+
+    assert LimitHold.objects.count() == 2
+
+
+def test_sixteen_routes_under_five_budgets_and_two_limits_are_all_decided() -> None:
+    cap(str(LARGE_CALL * ROUTES))
+    cap(str(LARGE_CALL * ROUTES), scope="submitter", key="*", window="week")
+    cap(str(LARGE_CALL * ROUTES), scope="label", key="team=*", window="hour")
+    cap(str(LARGE_CALL * ROUTES), scope="model", key="*")
+    cap(str(LARGE_CALL * ROUTES), scope="provider", key="*", window="month")
+    limiting.set_limit(scope="submitter", key="*", open_calls=FIT + 2, **TEST)
+    limiting.set_limit(scope="model", key="local/large", requests_per_minute=FIT, **TEST)
+
+    routed = at_once([another_request(**TEAM) for _ in range(ROUTES)])
+
+    assert [each.model for each in routed].count("large") == FIT
+    assert [each.model for each in routed].count("small") == 2
+    refused = [each.refusal.reason for each in routed if each.refusal]
+    assert refused == ["RATE_LIMITED"] * (ROUTES - FIT - 2)
+    assert LimitHold.objects.filter(meter__limit__scope="submitter").count() == FIT + 2
+    assert list(ledger.verify()) == []
+
+
+def test_a_route_and_the_end_of_a_call_under_one_limit_wait_for_each_other_one_way() -> None:
+    cap("1", scope="model", key="*")
+    limiting.set_limit(scope="global", open_calls=ROUTES * 2, tokens_per_minute=10**6, **TEST)
+    held = [ledger.reserve(request=another_request(**TEAM)) for _ in range(ROUTES // 2)]
+    together = threading.Barrier(ROUTES)
+
+    def end(routed: Any) -> None:
+        try:
+            together.wait(timeout=SECONDS)
+            of = routed.reservation.reservation_id
+            resolve("settled", reservation_id=of, actor="agent:hermes")
+        finally:
+            connections.close_all()
+
+    def begin(asked: Any) -> Any:
+        try:
+            together.wait(timeout=SECONDS)
+            return ledger.reserve(request=asked)
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(ROUTES) as pool:
+        ends = [pool.submit(end, routed) for routed in held]
+        begun = [pool.submit(begin, another_request(**TEAM)) for _ in range(ROUTES // 2)]
+        for future in ends:
+            future.result(timeout=SECONDS)
+        assert all(future.result(timeout=SECONDS).refusal is None for future in begun)
+
+    assert LimitHold.objects.count() == ROUTES // 2
+    assert list(ledger.verify()) == []

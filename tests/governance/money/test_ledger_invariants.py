@@ -14,11 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from governance.core import sql
 from governance.core.errors import InvalidArgument, ModelReservationStateInvalid
-from governance.money import ledger, scopes
+from governance.money import ledger, limiting, scopes
+from governance.money.limits import LimitHold
 from governance.money.models import BudgetWindow, Reservation, Resolution, RouteDecision
 from governance.money.pricing import Usage
 from governance.money.scopes import scopes_of_model
-from tests.money import LARGE_CALL, another_request, cap, catalogue_of_two
+from tests.money import LARGE_CALL, TEST, another_request, cap, catalogue_of_two
 
 ACTOR = "agent:hermes"
 TOKENS = st.integers(0, 3000)
@@ -45,6 +46,8 @@ class Books(RuleBasedStateMachine):
         cap(str(LARGE_CALL * 2), scope="label", key="team=search")
         cap(str(LARGE_CALL * 2), scope="model", key="local/large", window="month")
         cap(str(LARGE_CALL * 5), scope="provider", key="*", window="day")
+        limiting.set_limit(scope="label", key="team=*", open_calls=2, **TEST)
+        limiting.set_limit(scope="model", key="*", tokens_per_minute=10**9, open_calls=3, **TEST)
 
     def teardown(self):
         if hasattr(self, "savepoint"):
@@ -145,6 +148,20 @@ class Books(RuleBasedStateMachine):
         for window in BudgetWindow.objects.select_related("budget"):
             key = window.counted_for or window.budget.key
             assert window.held + window.spent == used[window.budget.scope, key]
+
+    @invariant()
+    def limits_hold_what_is_open_and_no_more(self):
+        if not hasattr(self, "open"):
+            return
+        of = {routed.reservation.reservation_id: routed for routed in self.open}
+        labels = {r.reservation.reservation_id: asked.labels for r, asked in self.asked}
+        expected = Counter()
+        for reservation_id, routed in of.items():
+            expected[f"{routed.provider}/{routed.model}"] += 1
+            expected.update(label for label in labels[reservation_id] if label.startswith("team="))
+        found = Counter(LimitHold.objects.values_list("meter__counted_for", flat=True))
+        assert found == expected
+        assert all(count <= (3 if "/" in key else 2) for key, count in found.items())
 
     @invariant()
     def what_is_open_and_ended_is_what_was_done(self):
