@@ -22,7 +22,7 @@ INSTALL_WORKER = if uv --version >/dev/null 2>&1; then \
 	--no-build-isolation -e $(WORKER); fi
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo demo-recovery test races simulate mutants lint types sizes docs wheels bench bench-barrier bench-claims bench-console release clean
+.PHONY: help setup run demo demo-recovery test races simulate mutants lint types sizes docs wheels bench bench-barrier bench-claims bench-console bench-gateway release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -97,6 +97,9 @@ bench-claims: $(VENV)/.installed-dev ## claim-next on an empty queue, on a milli
 
 bench-console: $(VENV)/.installed-dev ## every console page on a large database, as JSON
 	@$(BIN)/python -m tests.benchmarks.console $(ARGS)
+
+bench-gateway: $(VENV)/.installed-dev ## what the model gateway adds to calls, as JSON
+	@PYTHONPATH=agents/worker/src $(BIN)/python -m tests.benchmarks.gateway $(ARGS)
 
 release: lint types test wheels ## check everything, then build the archive of a release and the wheel
 	@git archive --format=tar.gz --prefix=fencepost/ -o fencepost-$$(git describe --tags --always).tar.gz HEAD

@@ -1,9 +1,10 @@
 """A stand-in for a model behind an OpenAI-compatible chat endpoint: no model, real HTTP.
 
-    python examples/standin_model.py --port 8900
+    python examples/standin_model.py --port 8900 [--refuse N]
 
 It answers `POST /v1/chat/completions`, streaming or not, with an outline of the task that it was
-given, always the same for the same task, and counts words as tokens.
+given, always the same for the same task, and counts words as tokens. With `--refuse N` it is a
+provider on a bad day: it refuses N questions, before any output, and answers those after them.
 """
 
 import argparse
@@ -89,6 +90,8 @@ def chunks(question: dict[str, Any]) -> Iterator[dict[str, Any]]:
 class Handler(BaseHTTPRequestHandler):
     """Answers one connection."""
 
+    server: "Provider"
+
     def do_POST(self) -> None:
         """Answer a chat completion; anything else is an error as such endpoints tell it."""
         length = int(self.headers.get("Content-Length") or 0)
@@ -97,6 +100,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             question = json.loads(self.rfile.read(length))
+            if self.server.refuses():
+                self._answer(503, {"error": {"message": "overloaded", "type": "server_error"}})
+                return
             if question.get("stream"):
                 self._stream(chunks(question))
             else:
@@ -125,17 +131,31 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing for each request."""
 
 
-def serve(port: int) -> ThreadingHTTPServer:
+class Provider(ThreadingHTTPServer):
+    """The endpoint; it refuses so many questions before it answers one."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int, refusals: int) -> None:
+        super().__init__(("127.0.0.1", port), Handler)
+        self._refusals = iter(range(refusals))
+
+    def refuses(self) -> bool:
+        """Return whether the question that has just come is refused."""
+        return next(self._refusals, None) is not None
+
+
+def serve(port: int, refusals: int = 0) -> Provider:
     """Return a server on a local port; 0 takes a free one."""
-    server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    server.daemon_threads = True
-    return server
+    return Provider(port, refusals)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=8900)
-    server = serve(parser.parse_args().port)
+    parser.add_argument("--refuse", type=int, default=0, help="so many questions, with 503")
+    options = parser.parse_args()
+    server = serve(options.port, options.refuse)
     print(f"standing in for a model at http://127.0.0.1:{server.server_port}{PATH}", flush=True)
     try:
         server.serve_forever()

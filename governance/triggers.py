@@ -105,13 +105,17 @@ END
 """,
 )
 _COUNTED = """
-    -- Whoever adjusts the same call waits here, and then sees what the one before has made of it.
+    -- Whoever adjusts the same cost waits here, and then sees what the one before has made of it.
     PERFORM 1 FROM governance_reservation r WHERE r.reservation_id = adjusted.resolution_id
         FOR NO KEY UPDATE;
-    IF (SELECT e.cost FROM governance_resolution e WHERE e.reservation_id = adjusted.resolution_id)
+    PERFORM 1 FROM governance_unreserveduse u WHERE u.use_id = adjusted.use_id FOR NO KEY UPDATE;
+    IF coalesce(
+           (SELECT e.cost FROM governance_resolution e
+             WHERE e.reservation_id = adjusted.resolution_id),
+           (SELECT u.cost FROM governance_unreserveduse u WHERE u.use_id = adjusted.use_id), 0)
        + (SELECT coalesce(sum(a.amount), 0) FROM governance_adjustment a
            LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id
-          WHERE a.resolution_id = adjusted.resolution_id
+          WHERE (a.resolution_id = adjusted.resolution_id OR a.use_id = adjusted.use_id)
             AND (NOT a.needs_confirmation OR v.verdict = 'confirmed'))
        + adjusted.amount < 0 THEN
         RAISE EXCEPTION 'the cost of a call does not fall below 0'
@@ -330,6 +334,8 @@ TRIGGERS = (
         "governance_agedreservation",
         "governance_unreserveduse",
         "governance_unreservedposting",
+        "governance_disputeduse",
+        "governance_disputeverdict",
     ),
     row_trigger("governance_fact", FACT_RULES, "UPDATE", "DELETE"),
     Trigger(

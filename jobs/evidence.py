@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from django.db.models import F, Model, QuerySet
+from django.db.models import F, Model, Q, QuerySet
 from django.db.models.functions import Concat
 from uuid_utils.compat import uuid7
 
@@ -17,6 +17,8 @@ from governance.core.errors import NotFound
 from governance.evidence import bundle
 from governance.evidence.chain import snapshot
 from governance.evidence.checkpoints import seal_through
+from governance.money.corrections import Adjustment, AdjustmentVerdict
+from governance.money.disputes import DisputedUse, DisputeVerdict
 from governance.money.models import Reservation, Resolution, RouteDecision
 from governance.money.uses import UnreservedUse
 from jobs.models import (
@@ -108,7 +110,29 @@ TABLES = {
         lambda job: Resolution.objects.filter(reservation__job_id=job.job_id),
         plain=REASON | {"cost_split"},
     ),
-    "unreserved_uses": Table(lambda job: UnreservedUse.objects.filter(job_id=job.job_id)),
+    "unreserved_uses": Table(
+        lambda job: UnreservedUse.objects.filter(job_id=job.job_id),
+        plain=frozenset({"cost_split"}),
+    ),
+    "disputed_uses": Table(
+        lambda job: DisputedUse.objects.filter(job_id=job.job_id), plain=frozenset({"counts"})
+    ),
+    "dispute_verdicts": Table(
+        lambda job: DisputeVerdict.objects.filter(dispute__job_id=job.job_id), plain=REASON
+    ),
+    "adjustments": Table(
+        lambda job: Adjustment.objects.filter(
+            Q(resolution__reservation__job_id=job.job_id) | Q(use__job_id=job.job_id)
+        ),
+        plain=REASON,
+    ),
+    "adjustment_verdicts": Table(
+        lambda job: AdjustmentVerdict.objects.filter(
+            Q(adjustment__resolution__reservation__job_id=job.job_id)
+            | Q(adjustment__use__job_id=job.job_id)
+        ),
+        plain=REASON,
+    ),
     "artifacts": Table(lambda job: Upload.objects.filter(job=job)),
     "reflections": Table(lambda job: Reflection.objects.filter(job=job)),
 }

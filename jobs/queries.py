@@ -12,7 +12,7 @@ from agents.principals import Principal
 from governance.core import sql
 from governance.core.errors import NotFound, WrongOwner
 from governance.money.models import Reservation
-from governance.money.routes import ALLOWED_MODELS
+from governance.money.policies import ALLOWED_MODELS
 from jobs.models import Attempt, Execution, ExecutionEvidence, Job, Lease, Reconciliation, Task
 
 #: A lease is renewed this many times before it would expire, at most every 60 s.
@@ -69,8 +69,13 @@ def heartbeat_interval_seconds(lease_seconds: int) -> int:
 #: What is as large as the submitter has made it, and is read of one job at a time.
 PAYLOAD = ("inputs", "envelope")
 OPEN_ESCALATION = "LEFT JOIN jobs_escalation e ON e.job_id = j.id AND e.resolved_at IS NULL"
-#: The models that a job may use, as JSON text: a column beside the tables of a job.
-MODELS = ALLOWED_MODELS.format(agent="a.name", job_type="y.name", risk_tier="j.risk_tier")
+#: What a claim tells of the model calls of a job, as JSON text: a column beside a job's tables.
+MODEL_TERMS = (
+    "json_build_object('model_use', y.model_use, 'effects', y.effects,"
+    " 'open_calls_max', y.open_calls_max, 'models', "
+    + ALLOWED_MODELS.format(agent="a.name", job_type="y.name", risk_tier="j.risk_tier")
+    + "::json)::text"
+)
 _ALL = f"{sql.select_list(Job, 'j')}, {sql.select_list(Attempt, 'p')}, y.name AS job_type, "
 _OWN = f"{sql.select_list(Lease, 'l')}, e.reason AS escalation_reason, "
 _FROM = (

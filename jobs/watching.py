@@ -48,6 +48,8 @@ class Watch:
     job_pk: int
     revision: int
     event: threading.Event = field(default_factory=threading.Event)
+    #: Nobody looks for it any more.
+    ended: bool = False
 
     def wait(self, seconds: float) -> bool:
         """Return True once the job has moved on, or False after `seconds`."""
@@ -177,18 +179,22 @@ def follow(
             moved = watch.wait(end - time.monotonic())
             found = read()
             watch.revision = found.job.revision
-            if not moved:
+            if not moved or watch.ended:
                 break
     return found
 
 
 def close() -> None:
-    """End the thread and its connection, for who is about to drop the database."""
+    """End the thread and its connection, for who is about to drop the database.
+
+    Who waits is answered with the job as it stands.
+    """
     global _board
     board, _board = _here(), _Board()
     board.closed.set()
     board.arrived.set()
     for watch in board._watches():
+        watch.ended = True
         watch.event.set()
     if board.thread is not None:
         board.thread.join(timeout=5)

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection, connections
+from django.db import connections
+from django.test import TransactionTestCase
 
 from governance.local import embedded
 from jobs import wakeups, watching
+from tests import emptying, installed
 from tests.console import as_  # noqa: F401
 from tests.world import (  # noqa: F401
     agent_zero,
@@ -54,23 +56,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _flush_past_append_only_triggers(django_db_setup: None) -> None:
-    """Let `transaction=True` tests flush tables whose triggers refuse TRUNCATE."""
+def _know_the_empty_database(django_db_setup: None, django_db_blocker: Any) -> None:
+    """Read what an installation is, and let tests that commit leave the database as it is now."""
+    with django_db_blocker.unblock():
+        emptying.statement()
+        installed.read_installation()
     # On the class: a test that drives a browser flushes through a connection of another context.
-    operations = type(connection.ops)
-    flush = operations.sql_flush
-
-    def sql_flush(*args: Any, **kwargs: Any) -> list[str]:
-        statements = flush(*args, **kwargs)
-        if not statements:
-            return []
-        return [
-            "SET session_replication_role = replica",
-            *statements,
-            "SET session_replication_role = origin",
-        ]
-
-    operations.sql_flush = sql_flush  # type: ignore[method-assign]
+    TransactionTestCase._fixture_teardown = lambda case: emptying.empty()  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="session", autouse=True)

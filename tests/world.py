@@ -11,8 +11,8 @@ import pytest
 from agents.entry import Entry
 from agents.principals import Principal, identify
 from agents.transitions import credentials, principals
-from jobs import bootstrap
 from jobs.models import Job
+from tests import installed
 
 TEST = {"actor": "user:test", "reason": "for a test"}
 
@@ -20,7 +20,7 @@ TEST = {"actor": "user:test", "reason": "for a test"}
 @pytest.fixture
 def world(db: None) -> None:
     """An installation as `manage.py bootstrap` leaves it."""
-    bootstrap.install()
+    installed.put()
 
 
 @pytest.fixture

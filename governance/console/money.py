@@ -20,7 +20,7 @@ from django.utils.safestring import SafeString
 
 from governance.console import registry
 from governance.console.chains import read_chain
-from governance.console.corrections import standing_of
+from governance.console.corrections import corrections_of
 from governance.console.drawing import gauge
 from governance.console.dry_run import DryRunForm
 from governance.console.lists import MATCHES_MAX, Since
@@ -37,7 +37,7 @@ from governance.console.registry import (
     inbox_counters,
     now_of,
 )
-from governance.console.wording import mark, stamp, usd
+from governance.console.wording import FLAGS, mark, stamp, usd
 from governance.core.errors import InvalidArgument
 from governance.money import catalogue, ledger, room
 from governance.money.corrections import Adjustment
@@ -63,13 +63,6 @@ OLD_LIST_PAGES = (
 )
 #: So long an over-run, and what was not reserved, stand in the inbox.
 OVERRUN_DAYS = UNRESERVED_DAYS = 7
-FLAGS = {
-    "overrun": "over-run",
-    "usage_missing": "usage missing",
-    "usage_odd": "usage odd",
-    "unreserved": "not reserved",
-    "unpriced": "no known price",
-}
 
 
 @admin.register(LanguageModel)
@@ -79,7 +72,8 @@ class LanguageModelAdmin(PlainPage):
     list_display = ("__str__", "enabled", "price_now", "context_tokens_max", "capabilities")
     list_filter = ("enabled",)
     page_fields = (
-        "provider", "name", "enabled", "capabilities", "context_tokens_max", "output_tokens_max",
+        "provider", "name", "enabled", "api", "capabilities", "context_tokens_max",
+        "output_tokens_max",
         "price_now",
     )  # fmt: skip
     page_template = "console/model.html"
@@ -146,7 +140,9 @@ class RoutePolicyAdmin(ChainedPage):
 
     list_display = ("__str__", "models", "created_at", "retired_at")
     list_filter = (InForce,)
-    page_fields = ("agent", "job_type", "risk_tier", "models", "created_at", "retired_at")
+    page_fields = (
+        "agent", "job_type", "risk_tier", "models", "max_output_tokens", "created_at", "retired_at",
+    )  # fmt: skip
     change_list_template = "console/policies.html"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[RoutePolicy]:
@@ -343,14 +339,7 @@ class ReservationAdmin(OfJob):
 
     @admin.display(description="corrected by")
     def corrected(self, row: Reservation) -> str:
-        found = Adjustment.objects.filter(resolution_id=row.pk).select_related("verdict")
-        return (
-            "; ".join(
-                f"{usd(each.amount)} by {each.made_by} ({standing_of(each)}): {each.reason}"
-                for each in found.order_by("made_at")
-            )
-            or "-"
-        )
+        return corrections_of(Adjustment.objects.filter(resolution_id=row.pk))
 
     @admin.display(description="usage as it was sent")
     def sent(self, row: Reservation) -> Any:
@@ -382,13 +371,17 @@ class UnreservedUseAdmin(OfJob):
     )  # fmt: skip
     page_fields = (
         "use_id", "external_request_id", "task_id", "attempt", "agent", "job_type", "reservation",
-        "model", "cost_usd", "cost_basis", "marked", *COUNTERS, "usage_sent", "recorded_by",
-        "recorded_at",
+        "model", "cost_usd", "corrected", "cost_basis", "marked", *COUNTERS, "usage_sent",
+        "recorded_by", "recorded_at",
     )  # fmt: skip
 
     @admin.display(description="cost, USD")
     def cost_usd(self, row: UnreservedUse) -> str:
         return "unknown" if row.cost is None else usd(row.cost)
+
+    @admin.display(description="corrected by")
+    def corrected(self, row: UnreservedUse) -> str:
+        return corrections_of(Adjustment.objects.filter(use_id=row.pk))
 
     @admin.display(description="flags")
     def marked(self, row: UnreservedUse) -> str:

@@ -11,6 +11,15 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 MINUTE, HOUR, DAY = 60, 3600, 86400
+#: What a person should look at of what a call was booked at.
+FLAGS = {
+    "overrun": "over-run",
+    "usage_missing": "usage missing",
+    "usage_odd": "usage odd",
+    "disputed": "disputed",
+    "unreserved": "not reserved",
+    "unpriced": "no known price",
+}
 
 
 def duration(seconds: float) -> str:

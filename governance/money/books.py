@@ -16,11 +16,15 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from governance.core import clock, sql
+from governance.core.errors import InvalidArgument
 from governance.core.isolation import of_a_row
+from governance.money import rollups
 from governance.money.adjustments import WRONG_ADJUSTMENTS
+from governance.money.formulas import PROVEN, Formulas, formulas_of, joins_of
 from governance.money.metering import WRONG_HOLDS
 from governance.money.models import Budget, Reservation, Resolution, RouteDecision
 from governance.money.openings import wrong_openings
+from governance.money.policies import PRICE_COLUMNS, price_list
 from governance.money.pricing import (
     NAMED,
     PriceList,
@@ -32,9 +36,8 @@ from governance.money.pricing import (
 )
 from governance.money.published import COUNTERS
 from governance.money.reservations import unknown_cost
-from governance.money.routes import PRICE_COLUMNS, price_list
 from governance.money.scopes import is_each
-from governance.money.unreserved import cost_of
+from governance.money.unreserved import cost_of, digest_of_dispute, digest_of_report
 
 BARS_MAX = 500
 ROWS_PER_FETCH = 1000
@@ -117,13 +120,17 @@ AMOUNTS = (
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
     " JOIN governance_price p ON p.id = d.price_id"
     " LEFT JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
-    " ORDER BY r.reservation_id"
+)
+USED_PRICES = (
+    f"SELECT {PRICE_COLUMNS} FROM governance_price p"
+    " WHERE p.id IN (SELECT price_id FROM governance_routedecision)"
 )
 UNRESERVED = (
-    "SELECT u.use_id, u.cost, u.recorded_at,"
+    "SELECT u.use_id, u.cost, u.cost_split::text, u.recorded_at, u.usage_odd,"
+    " u.usage_sent::text, u.reservation_id, u.content_sha256, v.dispute_id,"
     f" {', '.join(f'u.{name}' for name in (*COUNTERS, *NAMED))}, {PRICE_COLUMNS}"
-    " FROM governance_unreserveduse u JOIN governance_price p ON p.id = u.price_id"
-    " ORDER BY u.use_id"
+    " FROM governance_unreserveduse u LEFT JOIN governance_price p ON p.id = u.price_id"
+    " LEFT JOIN governance_disputeverdict v ON v.use_id = u.use_id ORDER BY u.use_id"
 )
 
 
@@ -296,10 +303,22 @@ def verify() -> Iterator[Difference]:
             found = str(row["reservation_id"] or "none")
             subject = f"decision {row['decision_id']}"
             yield Difference("decision.reservation", subject, expected, found)
-        for row in read_rows(AMOUNTS):
+        for row in read_rows(_amounts()):
             yield from _judged("reservation", row["reservation_id"], _wrong_amounts, row)
         for row in read_rows(UNRESERVED):
             yield from _judged("unreserved use", row["use_id"], _wrong_unreserved, row)
+        yield from _wrong_hours()
+
+
+def _wrong_hours() -> Iterator[Difference]:
+    """Compare the sums by hour, where they are final, with the ledger."""
+    statement = rollups.wrong_hours()
+    if statement is None:
+        return
+    for row in read_rows(statement.sql, statement.params):
+        subject = f"{row['hour']:%Y-%m-%dT%HZ} {row['agent']} {row['job_type']} {row['model']}"
+        expected, found = row["expected"] or "no row", row["found"] or "no row"
+        yield Difference("spend_hour.sums", f"hour {subject}".rstrip(), expected, found)
 
 
 @contextmanager
@@ -311,6 +330,26 @@ def unbounded() -> Iterator[None]:
         yield
 
 
+def _amounts() -> str:
+    """Return the SQL of the calls whose amounts the database cannot add up, or found wrong.
+
+    By most prices amounts are sums of products; the library computes the others one by one.
+    """
+    formulas: dict[int, Formulas] = {}
+    for row in read_rows(USED_PRICES):
+        price = price_list(row)
+        try:
+            found = formulas_of(price.stored)
+        except Exception as error:
+            # Its calls say so, each by itself.
+            if not (of_a_row(error) or isinstance(error, PriceUnusable)):
+                raise
+            continue
+        if found is not None:
+            formulas[price.price_id] = found
+    return AMOUNTS + joins_of(formulas) + f" WHERE {PROVEN} IS NOT TRUE ORDER BY r.reservation_id"
+
+
 def _judged(
     kind: str, key: Any, judge: Callable[[sql.Row], Iterator[Difference]], row: sql.Row
 ) -> list[Difference]:
@@ -318,15 +357,30 @@ def _judged(
     try:
         return list(judge(row))
     except Exception as error:
-        if not of_a_row(error):
+        # Counts that none can have are told of as well.
+        if not (of_a_row(error) or isinstance(error, InvalidArgument)):
             raise
         check = f"{kind.replace(' ', '_')}.readable"
         return [Difference(check, f"{kind} {key}", "amounts", type(error).__name__)]
 
 
 def _wrong_unreserved(row: sql.Row) -> Iterator[Difference]:
-    """Compute what was booked of a use by the price that it was booked by."""
-    price, subject = price_list(row), f"unreserved use {row['use_id']}"
+    """Compute what was booked of a use by the price that it was booked by, and its digest."""
+    subject = f"unreserved use {row['use_id']}"
+    sent, stored = json.loads(row["usage_sent"]), row["content_sha256"]
+    stated = {"sent": sent} if row["usage_odd"] else sent
+    if row["dispute_id"] is None:
+        digest = digest_of_report(stated, reservation_id=row["reservation_id"])
+    else:
+        digest = digest_of_dispute(row["dispute_id"])
+    if digest != stored:
+        yield Difference("unreserved_use.content_sha256", subject, digest, stored)
+    if row["price_id"] is not None:
+        yield from _wrong_cost_of_use(row, subject)
+
+
+def _wrong_cost_of_use(row: sql.Row, subject: str) -> Iterator[Difference]:
+    price = price_list(row)
     usage = Usage(**{name: row[name] for name in (*COUNTERS, *NAMED)})
     try:
         cost, _ = cost_of(price, usage, at=row["recorded_at"])
@@ -335,6 +389,7 @@ def _wrong_unreserved(row: sql.Row) -> Iterator[Difference]:
         return
     if row["cost"] != cost:
         yield Difference("unreserved_use.cost", subject, text_of(cost), text_of(row["cost"]))
+    yield from _wrong_split("unreserved_use", row, subject)
 
 
 def _wrong_counters(row: sql.Row) -> Iterator[Difference]:
@@ -366,7 +421,8 @@ def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:
 
 def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> Iterator[Difference]:
     cost, at = Decimal(0), row["reserved_at"]
-    if row["cost_basis"] == "estimate":
+    # An estimate that has its split is of usage that nobody counted: it costs that.
+    if row["cost_basis"] == "estimate" and row["cost_split"] is None:
         cost = (
             row["amount"]
             if row["input_tokens"] is not None
@@ -380,17 +436,22 @@ def _wrong_cost(row: sql.Row, price: PriceList, terms: Terms, subject: str) -> I
         cost = max(cost, found.total)
     if row["cost"] != cost:
         yield Difference("resolution.cost", subject, text_of(cost), text_of(row["cost"]))
+    yield from _wrong_split("resolution", row, subject)
+
+
+def _wrong_split(check: str, row: sql.Row, subject: str) -> Iterator[Difference]:
+    """Add up the parts of a cost by counter, where they are kept."""
     if row["cost_split"] is not None:
         parts = sum(map(Decimal, json.loads(row["cost_split"]).values()), Decimal(0))
         if parts != row["cost"]:
-            found_parts = text_of(parts)
-            yield Difference("resolution.cost_split", subject, text_of(row["cost"]), found_parts)
+            expected, found = text_of(row["cost"]), text_of(parts)
+            yield Difference(f"{check}.cost_split", subject, expected, found)
 
 
-def read_rows(statement: str) -> Iterator[sql.Row]:
+def read_rows(statement: str, params: Any = None) -> Iterator[sql.Row]:
     """Yield the rows of a statement through a cursor of the server, in constant memory."""
     with connection.chunked_cursor() as cursor:
-        cursor.execute(statement)
+        cursor.execute(statement, params)
         batch = cursor.fetchmany(ROWS_PER_FETCH)
         # A server-side cursor describes its columns once it has fetched.
         names = [column.name for column in cursor.description]

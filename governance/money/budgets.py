@@ -112,14 +112,21 @@ def windows(scopes: Scopes, at: datetime) -> dict[str, Any]:
     }
 
 
-def tell(rows: Sequence[sql.Row], *, at: datetime, refused: Collection[int] = ()) -> None:
+def tell(
+    rows: Sequence[sql.Row],
+    *,
+    at: datetime,
+    refused: Collection[int] = (),
+    holding: Decimal = Decimal(0),
+) -> None:
     """Say of locked windows, once of each, that a soft cap was passed or that there is no room.
 
     On the budget's audit chain and as a fact of its stream. There is no room where what is spent
     and held has come to the cap, or where a call was refused for want of it.
 
     :param rows: of each window `id, cap, soft_cap, warned_at, exhausted_at` and `used`, as it is
-        now. :param refused: the windows that had no room for a call.
+        now. :param refused: the windows that had no room for a call. :param holding: what is about
+        to be held in each of them, and is in `used`.
     """
     soft = {row["id"] for row in rows if row["warned_at"] is None and _over_soft_cap(row)}
     full = {
@@ -136,6 +143,7 @@ def tell(rows: Sequence[sql.Row], *, at: datetime, refused: Collection[int] = ()
     locked = Budget.objects.select_for_update(no_key=True).order_by("pk")
     budgets = {row.pk: row for row in locked.filter(windows__in=soft | full).order_by("pk")}
     for window in found:
+        window.held += holding
         for action, ids in ((SOFT_CAP_REACHED, soft), (EXHAUSTED, full)):
             if window.pk in ids:
                 _say(budgets[window.budget_id], window, action=action, at=at)

@@ -151,6 +151,8 @@ def _opened(
                 "windows": opened.windows,
                 "spent": text_of(opened.spent),
                 "held": text_of(opened.held),
+                "openings": len(opened.rows),
+                "openings_sha256": opened.sha256,
             },
         )
 

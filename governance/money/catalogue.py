@@ -25,6 +25,7 @@ from governance.core.errors import FieldFault, InvalidArgument, NotFound
 from governance.core.reasons import required
 from governance.core.switching import switchable
 from governance.money import caps, room, scopes
+from governance.money.apis import Api, api_of
 from governance.money.models import (
     LanguageModel,
     Price,
@@ -32,6 +33,8 @@ from governance.money.models import (
     RoutePolicyModel,
 )
 from governance.money.pricing import (
+    OUTPUT_TOKENS_HELD,
+    TOKENS_MAX,
     PriceUnusable,
     RateSet,
     document_of_rates,
@@ -59,7 +62,7 @@ COLUMNS = {
 }
 
 #: What the catalogue knows of a model, and its events say of it.
-KNOWN = ("enabled", "capabilities", "context_tokens_max", "output_tokens_max")
+KNOWN = ("enabled", "api", "capabilities", "context_tokens_max", "output_tokens_max")
 
 
 @dataclass
@@ -79,20 +82,28 @@ def set_model(
     actor: str,
     reason: str,
     enabled: bool = True,
+    api: str | None = None,
     capabilities: Sequence[str] = (),
     context_tokens_max: int | None = None,
     output_tokens_max: int | None = None,
 ) -> LanguageModel:
     """Add a model to the catalogue, or change what is known of it.
 
-    :raises InvalidArgument: a name or the reason is empty.
+    :param api: what calls of it are made over (`Api`); None: as it is, and of a new one that of
+        its provider.
+    :raises InvalidArgument: a name or the reason is empty, or the API is unknown.
     """
     _require(provider=provider, name=name)
     reason = required(reason)
-    LanguageModel.objects.get_or_create(provider=provider, name=name)
+    if api is not None and api not in Api.values:
+        raise InvalidArgument(errors=[FieldFault("/api", " or ".join(Api.values))])
+    LanguageModel.objects.get_or_create(
+        provider=provider, name=name, defaults={"api": api_of(provider)}
+    )
     model = _locked_model(provider, name)
     known = {
         "enabled": enabled,
+        "api": api or model.api,
         "capabilities": sorted(set(capabilities)),
         "context_tokens_max": context_tokens_max,
         "output_tokens_max": output_tokens_max,
@@ -272,13 +283,15 @@ def set_policy(
     agent: str = "",
     job_type: str = "",
     risk_tier: str = "",
+    max_output_tokens: int = OUTPUT_TOKENS_HELD,
 ) -> RoutePolicy:
     """Put a policy in force in place of the one of the same agent, job type and risk tier.
 
     :param models: `(provider, name)` in the order in which they are tried; none: nothing is
         allowed, which is different from having no policy of its own.
+    :param max_output_tokens: held for a call whose request states no limit, and written into it.
     :raises InvalidArgument: unknown or repeated models, too many of them, an unknown risk tier,
-        agent or job type.
+        agent or job type, or no number of tokens.
     """
     reason = required(reason)
     chosen = [_known_model(provider, name, index) for index, (provider, name) in enumerate(models)]
@@ -288,6 +301,8 @@ def set_policy(
         )
     if risk_tier not in ("", "low", "medium", "high"):
         raise InvalidArgument(errors=[FieldFault("/risk_tier", "low, medium, high or empty")])
+    if type(max_output_tokens) is not int or not 1 <= max_output_tokens <= TOKENS_MAX:
+        raise InvalidArgument(errors=[FieldFault("/max_output_tokens", f"1 to {TOKENS_MAX}")])
     names = {"agent": agent, "job_type": job_type}
     unknown = [
         fault
@@ -300,7 +315,9 @@ def set_policy(
     scope = {"agent": agent, "job_type": job_type, "risk_tier": risk_tier}
     before = _retire(scope, actor=actor, reason=reason)
     now = clock.now()
-    policy = RoutePolicy.objects.create(**scope, created_at=now)
+    policy = RoutePolicy.objects.create(
+        **scope, created_at=now, max_output_tokens=max_output_tokens
+    )
     lines = RoutePolicyModel.objects.bulk_create(
         RoutePolicyModel(policy=policy, position=n, model=m) for n, m in enumerate(chosen, start=1)
     )
@@ -311,7 +328,8 @@ def set_policy(
         reason=reason,
         at=now,
         before=before,
-        after=scope | {"models": [str(model) for model in chosen]},
+        after=scope
+        | {"models": [str(model) for model in chosen], "max_output_tokens": max_output_tokens},
         rows=[policy, *lines],
     )
     room.clear_all()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from django.db import models
 from django.db.models import Q
 
 from governance.money.models import CURRENCY, BudgetWindow, Resolution, money
+from governance.money.uses import UnreservedUse
 
 
 class BudgetOpening(models.Model):
@@ -30,14 +33,18 @@ class BudgetOpening(models.Model):
 
 
 class Adjustment(models.Model):
-    """A correction of what a call cost, by a governor, as a row of its own. Never changed.
+    """A correction of what was booked, by a governor, as a row of its own. Never changed.
 
+    It is of a call that has ended (`resolution`), or of a `use` that was not reserved.
     It counts at once, or, where it `needs_confirmation`, when another governor has confirmed it.
-    No call's cost falls below 0 by those that count.
+    No cost falls below 0 by those that count.
     """
 
     adjustment_id = models.UUIDField(primary_key=True)
-    resolution = models.ForeignKey(Resolution, models.PROTECT, related_name="adjustments")
+    resolution = models.ForeignKey(
+        Resolution, models.PROTECT, null=True, related_name="adjustments"
+    )
+    use = models.ForeignKey(UnreservedUse, models.PROTECT, null=True, related_name="adjustments")
     amount = money()
     needs_confirmation = models.BooleanField()
     reason = models.TextField()
@@ -48,6 +55,11 @@ class Adjustment(models.Model):
         constraints = [
             models.CheckConstraint(condition=~Q(amount=0), name="adjustment_moves_something"),
             models.CheckConstraint(condition=~Q(reason=""), name="adjustment_has_reason"),
+            models.CheckConstraint(
+                condition=Q(resolution__isnull=False, use__isnull=True)
+                | Q(resolution__isnull=True, use__isnull=False),
+                name="adjustment_is_of_one",
+            ),
         ]
         indexes = [
             # What may wait for a second governor.
@@ -59,7 +71,33 @@ class Adjustment(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.amount} {CURRENCY} on reservation {self.resolution_id}"
+        return f"{self.amount} {CURRENCY} on {self.subject}"
+
+    @property
+    def of(self) -> dict[str, UUID]:
+        """Return what it corrects, by the name of its id: `reservation_id`, or `use_id`."""
+        if self.resolution_id is not None:
+            return {"reservation_id": self.resolution_id}
+        assert self.use_id is not None  # one of the two, by a constraint
+        return {"use_id": self.use_id}
+
+    @property
+    def subject(self) -> str:
+        """Return in words what it corrects."""
+        kind = "reservation" if self.resolution_id else "unreserved use"
+        return f"{kind} {self.resolution_id or self.use_id}"
+
+    @property
+    def task_id(self) -> str:
+        """Return the task whose money it is."""
+        if self.use is not None:
+            return self.use.task_id
+        assert self.resolution is not None
+        return self.resolution.reservation.task_id
+
+
+#: Which adjustments count.
+COUNTS = Q(needs_confirmation=False) | Q(verdict__verdict="confirmed")
 
 
 class AdjustmentVerdict(models.Model):

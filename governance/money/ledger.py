@@ -44,6 +44,7 @@ from governance.money.standings import (
     refusal_of_start,
 )
 from governance.money.unreserved import Reported, Unreserved, book, excess_of
+from governance.money.verdicts import Settled, refusal_of_dispute, settle_dispute
 
 __all__ = [
     "REFUSED_STARTS",
@@ -56,6 +57,7 @@ __all__ = [
     "Resolved",
     "RouteRequest",
     "Routed",
+    "Settled",
     "Standing",
     "Unreserved",
     "adjust",
@@ -75,11 +77,13 @@ __all__ = [
     "read_bill",
     "read_standing",
     "refusal_of_adjustment",
+    "refusal_of_dispute",
     "refusal_of_start",
     "refusal_of_verdict",
     "reserve",
     "resolve",
     "resolve_all",
     "settle_adjustment",
+    "settle_dispute",
     "verify",
 ]

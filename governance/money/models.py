@@ -14,6 +14,8 @@ from django.db import models
 from django.db.models import F, Q
 
 from governance.core.models import ChainHead
+from governance.money.apis import Api
+from governance.money.pricing import OUTPUT_TOKENS_HELD
 from governance.money.scopes import KEY_CHARS_MAX, KEYED_SCOPES, SCOPE_CHARS
 
 CURRENCY = "USD"
@@ -31,6 +33,7 @@ class LanguageModel(ChainHead):
     provider = models.CharField(max_length=60)
     name = models.CharField(max_length=120)
     enabled = models.BooleanField(default=True)
+    api = models.CharField(max_length=9, choices=Api, default=Api.OPENAI, db_default="openai")
     #: What a request may require: `tools`, `vision` ...
     capabilities = models.JSONField(default=list, blank=True)
     context_tokens_max = models.PositiveIntegerField(null=True, blank=True)
@@ -149,6 +152,10 @@ class RoutePolicy(ChainHead):
     risk_tier = models.CharField(max_length=RISK_TIER_CHARS, blank=True)
     created_at = models.DateTimeField()
     retired_at = models.DateTimeField(null=True, blank=True)
+    #: Tokens of output that a call is held at whose request states no limit.
+    max_output_tokens = models.PositiveIntegerField(
+        default=OUTPUT_TOKENS_HELD, db_default=OUTPUT_TOKENS_HELD
+    )
 
     class Meta:
         verbose_name_plural = "route policies"
@@ -324,6 +331,8 @@ class RouteDecision(models.Model):
     route_request_id = models.CharField(max_length=90)
     external_request_id = models.CharField(max_length=70)
     call = models.PositiveIntegerField()
+    #: The call of the attempt that failed and that this one is in place of.
+    fallback_of = models.PositiveIntegerField(null=True)
     task_id = models.CharField(max_length=100)
     job_id = models.UUIDField()
     attempt = models.PositiveIntegerField()
@@ -473,11 +482,12 @@ class Resolution(models.Model):
     `cost` is what was posted, whatever the estimate was.  `cost_basis` says where it comes from:
     the usage that was reported, the estimate that was held (never below what was counted), or
     nothing billed.  `cost_split` is the cost by the counter whose rate it is.  `usage_odd`: what
-    was reported could not be settled by; `usage_sent` keeps it as it came.
+    was reported could not be settled by; `disputed`: it is more than the model can do, which is
+    what is counted here; `usage_sent` keeps it as it came.
     """
 
     #: What a person should look at.
-    FLAGS = ("overrun", "usage_missing", "usage_odd")
+    FLAGS = ("overrun", "usage_missing", "usage_odd", "disputed")
 
     class Basis(models.TextChoices):
         USAGE = "usage"
@@ -507,6 +517,7 @@ class Resolution(models.Model):
     overrun = models.BooleanField()
     usage_missing = models.BooleanField()
     usage_odd = models.BooleanField(db_default=False, default=False)
+    disputed = models.BooleanField(db_default=False, default=False)
     usage_sent = models.JSONField(null=True)
     provider_response_id = models.CharField(max_length=200, blank=True)
     error_code = models.CharField(max_length=100, blank=True)

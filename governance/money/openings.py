@@ -5,6 +5,8 @@ Who sets a budget holds the money's lock exclusively, so that no call is decided
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -36,6 +38,14 @@ NOT_HELD = (
     " NOT EXISTS (SELECT 1 FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id AND h.window_id = w.id)"
 )
+# What was corrected and not posted to a window. In the braces stands of what it was.
+UNPOSTED = (
+    " LEFT JOIN LATERAL (SELECT sum(a.amount) AS amount FROM governance_adjustment a"
+    "  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id"
+    "  WHERE {of} AND (NOT a.needs_confirmation OR v.verdict = 'confirmed')"
+    "   AND NOT EXISTS (SELECT 1 FROM governance_adjustmentposting p"
+    "    WHERE p.adjustment_id = a.adjustment_id AND p.window_id = w.id)) a ON true"
+)
 
 
 def seen(only: str = "") -> str:
@@ -60,7 +70,7 @@ def seen(only: str = "") -> str:
     ) + BUDGETS.format(keys=keys)
 
 
-def _unreserved(only: str = "") -> str:
+def unreserved(only: str = "") -> str:
     """Return the SQL of what was used and not reserved; it is of the window it was recorded in."""
     keys = keys_in_sql(
         agent="u.agent",
@@ -89,16 +99,13 @@ def _uncounted(which: str, only: str = "") -> str:
         + seen(only)
         + RESERVED_IN_WINDOW
         + " JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
-        " LEFT JOIN LATERAL (SELECT sum(a.amount) AS amount FROM governance_adjustment a"
-        "  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id"
-        "  WHERE a.resolution_id = r.reservation_id"
-        "   AND (NOT a.needs_confirmation OR v.verdict = 'confirmed')"
-        "   AND NOT EXISTS (SELECT 1 FROM governance_adjustmentposting p"
-        "    WHERE p.adjustment_id = a.adjustment_id AND p.window_id = w.id)) a ON true"
-        f" WHERE{NOT_HELD} AND {which} UNION ALL SELECT w.id, u.cost AS spent"
-        + _unreserved(only)
+        + UNPOSTED.format(of="a.resolution_id = r.reservation_id")
+        + f" WHERE{NOT_HELD} AND {which} UNION ALL"
+        " SELECT w.id, coalesce(u.cost, 0) + coalesce(a.amount, 0) AS spent"
+        + unreserved(only)
         + RECORDED_IN_WINDOW
-        + " WHERE u.cost IS NOT NULL AND NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
+        + UNPOSTED.format(of="a.use_id = u.use_id")
+        + " WHERE NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
         f"   WHERE q.use_id = u.use_id AND q.window_id = w.id) AND {which}) c GROUP BY c.id"
     )
 
@@ -118,7 +125,7 @@ def _open(scope: str) -> str:
         + "  WHERE b.id = %(budget)s AND r.reserved_at >= %(starts)s"
         "   AND (%(ends)s::timestamptz IS NULL OR r.reserved_at < %(ends)s)"
         f'  UNION SELECT DISTINCT b.id, {COUNTED_FOR}, b."window"'
-        + _unreserved(scope)
+        + unreserved(scope)
         + "  WHERE b.id = %(budget)s AND u.recorded_at >= %(starts)s"
         "   AND (%(ends)s::timestamptz IS NULL OR u.recorded_at < %(ends)s)"
         "  UNION SELECT b.id, '', b.\"window\" FROM governance_budget b"
@@ -178,11 +185,21 @@ def wrong_openings() -> str:
 
 @dataclass(frozen=True)
 class Opened:
-    """What windows took over: their number, what was spent, and what open calls hold."""
+    """What windows took over: their number, what was spent, and what open calls hold.
+
+    `rows` are of each window that has an opening by this what that takes over.
+    """
 
     windows: int
     spent: Decimal
     held: Decimal
+    rows: Mapping[int, Decimal]
+
+    @property
+    def sha256(self) -> str:
+        """Return the digest by which an event names the openings: a budget for each has many."""
+        lines = (f"{window} {spent:.12f}" for window, spent in sorted(self.rows.items()))
+        return hashlib.sha256(",".join(lines).encode()).hexdigest()
 
 
 def open_windows(budget: Budget, *, actor: str, at: datetime) -> Opened:
@@ -202,4 +219,5 @@ def open_windows(budget: Budget, *, actor: str, at: datetime) -> Opened:
         windows=len(touched),
         spent=sum((row["spent"] for row in opened), Decimal(0)),
         held=sum((row["amount"] for row in held), Decimal(0)),
+        rows={row["id"]: row["spent"] for row in opened},
     )

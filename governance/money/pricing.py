@@ -20,6 +20,7 @@ from typing import Any
 from genai_prices.types import Tier, TieredPrices
 
 from governance.core.errors import FieldFault, InvalidArgument
+from governance.money.contents import NOTHING_MORE, Contents, is_content
 from governance.money.published import (
     CALL_KEY,
     COUNTERS,
@@ -52,7 +53,6 @@ __all__ = [
     "document_of_first_rates",
     "document_of_rates",
     "estimate_of",
-    "input_of",
     "is_amount",
     "is_term",
     "read_usage",
@@ -73,8 +73,6 @@ REQUESTED = (*NAMED, "search_type", "route")
 SEARCH_TOOL = "web_search"
 #: What is held for a request that names the tool and not how often it may be used.
 SEARCHES_HELD = 10
-#: Text has no more tokens than a third of its bytes.
-BYTES_PER_TOKEN = 3
 #: What is held for output where the request states no limit and its model has no lower one.
 OUTPUT_TOKENS_HELD = 16_384
 #: Parsed documents that a process keeps.
@@ -144,6 +142,11 @@ class Usage:
     def counts(self) -> dict[str, int]:
         """Return every counter of the wire with its count."""
         return {name: getattr(self, name) for name in COUNTERS}
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Return what the answer named, by its names on the wire."""
+        return {name: getattr(self, name) for name in NAMED}
 
     @property
     def named(self) -> Contexts:
@@ -238,20 +241,22 @@ class Terms:
     """What a request says that changes what its call may cost.
 
     It says it among its requirements: `service_tier=flex`, `processing=batch`, `speed=fast`,
-    `search_type=fast`, `route=NAME`; `tool=web_search` with `searches=5`, the most that it may use.
-    All other requirements are capabilities.
+    `search_type=fast`, `route=NAME`; `tool=web_search` with `searches=5`, the most that it may use;
+    and what it contains (`Contents`). All other requirements are capabilities.
     """
 
     contexts: Contexts = ()
     tools: tuple[str, ...] = ()
     searches: int = 0
+    contents: Contents = NOTHING_MORE
 
     @classmethod
     def read(cls, requirements: Iterable[str]) -> Terms:
         """Return the terms among requirements.
 
-        :raises InvalidArgument: one is stated twice, or `searches` is no number.
+        :raises InvalidArgument: one is stated twice, or a count is no number.
         """
+        contents = Contents.read(requirements)
         stated = [each.partition("=") for each in sorted(set(requirements)) if is_term(each)]
         contexts = [(name, value) for name, _, value in stated if name in REQUESTED]
         tools = tuple(value for name, _, value in stated if name == "tool")
@@ -261,13 +266,14 @@ class Terms:
         if not all(value.isascii() and value.isdigit() and len(value) <= 4 for value in counts):
             raise InvalidArgument(errors=[FieldFault("/requirements", "searches=0 to 9999")])
         searches = int(counts[0]) if counts else SEARCHES_HELD * (SEARCH_TOOL in tools)
-        return cls(tuple(contexts), tools, searches)
+        return cls(tuple(contexts), tools, searches, contents)
 
 
 def is_term(requirement: str) -> bool:
     """Tell whether a requirement is one of the price, and not a capability of the model."""
     name, equals, _ = requirement.partition("=")
-    return bool(equals) and (name in REQUESTED or name in ("tool", "searches"))
+    priced = bool(equals) and (name in REQUESTED or name in ("tool", "searches"))
+    return priced or is_content(requirement)
 
 
 @dataclass(frozen=True)
@@ -442,11 +448,6 @@ class PriceList:
         return not all(self.stored.knows(key, value, at) for key, value in terms.contexts)
 
 
-def input_of(request_bytes: int) -> int:
-    """Return the most tokens of input that a request of so many bytes of text has, in tokens."""
-    return -(-request_bytes // BYTES_PER_TOKEN)
-
-
 def estimate_of(
     price: PriceList,
     *,
@@ -457,7 +458,7 @@ def estimate_of(
     at: datetime,
     terms: Terms,
 ) -> Decimal:
-    """Return what a call is booked at that nobody has counted: its input by its bytes, if known.
+    """Return what a call is booked at that nobody has counted: its input by what it contains.
 
     :param held: the most that it can cost, which is what it costs where they are not.
     :param input_tokens: that were held; there are no more by bytes.
@@ -466,7 +467,7 @@ def estimate_of(
         return held
     try:
         return price.upper_bound(
-            input_tokens=min(input_of(request_bytes), input_tokens),
+            input_tokens=min(terms.contents.input_of(request_bytes), input_tokens),
             output_tokens=output_tokens,
             at=at,
             terms=terms,

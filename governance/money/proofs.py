@@ -31,6 +31,8 @@ class Compared:
     :param rows: SQL that gives `id`, the `subject` of the event, and `row`: members as JSON.
     :param key: the member of the event's details that holds the id.
     :param words: SQL of what the event `e` says, of its details `d`.
+    :param member: of the event's body that is taken as its details.
+    :param alone: SQL of the words of events that need no row.
     """
 
     check: str
@@ -38,6 +40,8 @@ class Compared:
     rows: str
     key: str
     words: str = "d"
+    member: str = "details"
+    alone: str = "false"
 
     @property
     def statement(self) -> str:
@@ -50,26 +54,28 @@ class Compared:
             f" ({self.rows}) r FULL JOIN"
             f" (SELECT subject, seq, words, words->>'{self.key}' AS id FROM"
             f" (SELECT e.subject, e.seq, {self.words} AS words FROM"
-            " (SELECT subject, seq, at, actor,"
-            " reason, governance_body(body)->'details' AS d FROM governance_auditevent"
+            " (SELECT subject, seq, at, action, actor, reason,"
+            f" governance_body(body)->'{self.member}' AS d FROM governance_auditevent"
             f" WHERE action IN ({actions}) OFFSET 0) e) s OFFSET 0) e"
             " ON e.id = r.id AND e.subject = r.subject"
-            " WHERE e.words IS NULL OR r.row IS NULL OR (NOT e.words @> r.row AND NOT e.words @>"
+            f" WHERE e.words IS NULL OR (r.row IS NULL AND NOT ({self.alone}))"
+            " OR (NOT e.words @> r.row AND NOT e.words @>"
             " (SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(r.row)"
             "   WHERE e.words ? key))"
             " ORDER BY 1, 2"
         )
 
 
-def _object(**members: str) -> str:
+def object_of(**members: str) -> str:
+    """Return the SQL of an object of JSON. :param members: by name the SQL of each."""
     pairs = ", ".join(f"'{name}', {column}" for name, column in members.items())
     return f"jsonb_build_object({pairs})"
 
 
-_HELD = _object(
+_HELD = object_of(
     reservation_id="r.reservation_id", amount=AMOUNT.format("r.amount"), currency="r.currency"
 )
-_DECIDED = _object(
+_DECIDED = object_of(
     decision="d.decision",
     route_request_id="d.route_request_id",
     reason="nullif(d.reason, '')",
@@ -84,17 +90,18 @@ _DECIDED = _object(
     content_sha256="d.content_sha256",
     reservation=f"CASE WHEN r.reservation_id IS NOT NULL THEN {_HELD} END",
 )
-_USED = _object(
+_USED = object_of(
     **{name: f"e.{name}" for name in COUNTERS},
     **{name: f"nullif(e.{name}, '')" for name in NAMED},
 )
-_ENDED = _object(
+_ENDED = object_of(
     state="e.ended_as",
     actual=AMOUNT.format("e.cost"),
     cost_basis="e.cost_basis",
     overrun="e.overrun",
     usage_missing="e.usage_missing",
     usage_odd="e.usage_odd",
+    disputed="e.disputed",
     usage=_USED,
 )
 #: The two rows of a call: what was decided before it, and its end.
@@ -117,7 +124,33 @@ CALLS = (
         "reservation_id",
     ),
 )
-_compared: list[Compared] = [*CALLS]
+#: What is beyond what a model can do, and what people said of it.
+DISPUTES = (
+    Compared(
+        "dispute",
+        ("ledger.disputed",),
+        "SELECT x.dispute_id::text AS id, 'job:' || x.job_id AS subject, "
+        + object_of(
+            external_request_id="x.external_request_id",
+            cost=AMOUNT.format("x.cost"),
+            counts=object_of(
+                **{name: f"coalesce((x.counts->>'{name}')::bigint, 0)" for name in COUNTERS}
+            ),
+        )
+        + " AS row FROM governance_disputeduse x",
+        "dispute_id",
+    ),
+    Compared(
+        "dispute_verdict",
+        ("ledger.dispute_accepted", "ledger.dispute_dismissed"),
+        "SELECT v.dispute_id::text AS id, 'job:' || x.job_id AS subject, "
+        + object_of(verdict="v.verdict", use_id="v.use_id")
+        + " AS row FROM governance_disputeverdict v"
+        " LEFT JOIN governance_disputeduse x ON x.dispute_id = v.dispute_id",
+        "dispute_id",
+    ),
+)
+_compared: list[Compared] = [*CALLS, *DISPUTES]
 
 
 def compare(compared: Compared) -> None:

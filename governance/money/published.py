@@ -211,6 +211,28 @@ class StoredPrice:
         """
         return _hold_rates(self, day, requested)
 
+    @property
+    def variants(self) -> tuple[PriceVariant, ...]:
+        """Return what the price is in special contexts."""
+        return tuple(self._info.price_variants or ())
+
+    @property
+    def by_time(self) -> bool:
+        """Tell whether what a call costs depends on when it was reserved."""
+        constraints = [variant.constraint for variant in self.variants]
+        return not isinstance(self._info.prices, ModelPrice) or any(constraints)
+
+    def tier_starts(self, at: datetime) -> list[int]:
+        """Return the counts of input above which other rates apply, in no special context."""
+        return _tier_starts(self._info.get_prices(at))
+
+    def at_tier(self, counts: Mapping[str, int], at: datetime, above: int) -> Decimal:
+        """Return what counts cost at the rates of inputs just above `above`, whatever theirs is.
+
+        :raises PriceUnusable: the library computes nothing from them.
+        """
+        return _calc(_at_tier(self._info.get_prices(at), above), counts)["total_price"]
+
     def _price_sets(self, day: date, requested: Contexts) -> list[ModelPrice]:
         contexts = [dict(requested)]
         if CHOSEN_BY_ACCOUNT not in contexts[0]:

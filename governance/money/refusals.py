@@ -28,6 +28,15 @@ REFUSALS: dict[str, type[DomainError]] = {
 }
 
 
+#: What is said where a call cannot be held, since a limit of a model is not known.
+UNKNOWN_LIMITS = {
+    "limit_unknown": "The context limit of an allowed model is not known: state request_bytes or"
+    " estimated_input_tokens.",
+    "reference_unbounded": "The context limit of an allowed model is not known, and the request"
+    " has content by reference, which may fill it: an operator has to set context_tokens_max.",
+}
+
+
 def reason_of(candidates: Sequence[Candidate]) -> str:
     """Return why none of the models is used: what keeps the call for the shortest, first."""
     outcomes = {candidate.outcome for candidate in candidates}
@@ -40,18 +49,8 @@ def reason_of(candidates: Sequence[Candidate]) -> str:
 
 def refusal_of(reason: str, considered: list[dict[str, Any]], at: datetime) -> DomainError:
     """Return the refusal of a decision, by the lines of what was considered."""
-    # The caller's request has nothing to do with it where all that is allowed is turned off.
-    if reason == ModelNotAllowed.reason and all(
-        line["outcome"] == "disabled" for line in considered
-    ):
-        return NoModelInForce()
-    if reason == ModelNotAllowed.reason and any(
-        line["outcome"] == "limit_unknown" for line in considered
-    ):
-        return ModelNotAllowed(
-            "The context limit of an allowed model is not known: state request_bytes or"
-            " estimated_input_tokens."
-        )
+    if reason == ModelNotAllowed.reason:
+        return _not_allowed({line["outcome"] for line in considered})
     if reason == CallRateLimited.reason:
         return metering.refusal([line for line in considered if line.get("limits")])
     over = [each for line in considered for each in line["over"]]
@@ -63,6 +62,19 @@ def refusal_of(reason: str, considered: list[dict[str, Any]], at: datetime) -> D
         seconds = int((max(map(datetime.fromisoformat, ends)) - at).total_seconds()) + 1
     full = [{"scope": each["scope"], "window": each["window"]} for each in over]
     return REFUSALS[reason](after_seconds=seconds, current={"budgets": full})
+
+
+def _not_allowed(outcomes: set[str]) -> DomainError:
+    """Return the refusal of a request that no allowed model takes, by what became of each."""
+    # The caller's request has nothing to do with it where all that is allowed is turned off.
+    if outcomes <= {"disabled"}:
+        return NoModelInForce()
+    if outcomes == {"other_api"}:
+        return ModelNotAllowed("No allowed model is called over the API that the request names.")
+    for outcome, detail in UNKNOWN_LIMITS.items():
+        if outcome in outcomes:
+            return ModelNotAllowed(detail)
+    return NoModelInForce() if outcomes <= {"disabled", "other_api"} else ModelNotAllowed()
 
 
 def fullest(candidates: Sequence[Candidate]) -> sql.Row | None:

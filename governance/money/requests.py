@@ -8,6 +8,7 @@ from uuid import UUID
 
 from governance.core import digests
 from governance.core.errors import BindingMismatch, FieldFault, InvalidArgument
+from governance.money.apis import Api
 from governance.money.pricing import TOKENS_MAX, Terms, is_term
 from governance.money.scopes import Scopes, scopes_of
 
@@ -24,11 +25,15 @@ class RouteRequest:
     :param max_output_tokens: 0: the request states no limit.
     :param request_bytes: bytes of its text, where they are known.
     :param requirements: capabilities that the model must have, and terms of the price (`Terms`).
+    :param wanted_model: the name of the model that the program asks for, or `provider/name`: taken
+        where it is allowed and there is room.
+    :param api: the `Api` that the program speaks: no other model is taken.
+    :param fallback_of: the `route_request_id` of the failed call that this one is in place of.
     :param request_sha256: digest of what is sent to the model, where who asks says it: two calls
         that are made at once are then two requests, whatever else they have in common.
     :param open_calls_max: so many calls of one attempt may be open at a time.
     :param submitter: who the job is of, as of a budget; its labels: each as `name=value`.
-    :raises InvalidArgument: a token count or a requirement is not valid.
+    :raises InvalidArgument: a token count, a requirement or an API is not valid.
     """
 
     external_request_id: str
@@ -45,6 +50,9 @@ class RouteRequest:
     max_output_tokens: int = 0
     request_bytes: int | None = None
     requirements: tuple[str, ...] = ()
+    wanted_model: str = ""
+    api: str = ""
+    fallback_of: str = ""
     request_sha256: str = ""
     open_calls_max: int = OPEN_CALLS_MAX
     submitter: str = ""
@@ -61,6 +69,8 @@ class RouteRequest:
             isinstance(each, str) and 0 < len(each) <= 60 for each in self.requirements
         ):
             faults.append(FieldFault("/requirements", f"up to {REQUIREMENTS_MAX} short names"))
+        if self.api not in ("", *Api.values):
+            faults.append(FieldFault("/api", " or ".join(Api.values)))
         if faults:
             raise InvalidArgument(errors=faults)
         Terms.read(self.requirements)
@@ -81,10 +91,20 @@ class RouteRequest:
 
         :raises BindingMismatch: `route_request_id` is not one of this attempt.
         """
+        return self._number(self.route_request_id)
+
+    @property
+    def fallback_call(self) -> int | None:
+        """Return which call of its attempt this one is in place of; None: of none.
+
+        :raises BindingMismatch: `fallback_of` is not one of this attempt.
+        """
+        return self._number(self.fallback_of) if self.fallback_of else None
+
+    def _number(self, route_request_id: str) -> int:
         try:
             return digests.call_number(
-                external_request_id=self.external_request_id,
-                route_request_id=self.route_request_id,
+                external_request_id=self.external_request_id, route_request_id=route_request_id
             )
         except ValueError as error:
             raise BindingMismatch(str(error)) from error
@@ -102,9 +122,10 @@ class RouteRequest:
         del content["open_calls_max"]
         # Facts of the job, whose id is there.
         del content["submitter"], content["labels"]
-        # Requests of before had neither digest nor bytes, and are the same without.
-        if not self.request_sha256:
-            del content["request_sha256"]
+        # Requests of before had none of these, and are the same without.
+        for name in ("request_sha256", "wanted_model", "api", "fallback_of"):
+            if not content[name]:
+                del content[name]
         if self.request_bytes is None:
             del content["request_bytes"]
         return digests.sha256_hex(digests.canonical(content))

@@ -31,8 +31,11 @@ from governance.core.errors import (
 from governance.money import room
 from governance.money.budgets import SHARE_MONEY
 from governance.money.counting import count
+from governance.money.disputes import DisputedUse
+from governance.money.excesses import most_of, within
 from governance.money.metering import free
 from governance.money.models import Reservation, Resolution
+from governance.money.policies import PRICE_COLUMNS, price_list
 from governance.money.postings import post
 from governance.money.pricing import (
     NAMED,
@@ -45,7 +48,7 @@ from governance.money.pricing import (
     text_of,
 )
 from governance.money.published import COUNTERS
-from governance.money.routes import PRICE_COLUMNS, price_list
+from governance.money.unreserved import disputed
 
 State = Reservation.State
 
@@ -56,15 +59,15 @@ LOCK_RESERVATIONS = (
 )
 READ_RESERVATIONS = (
     f"SELECT {sql.select_list(Reservation, 'r')}, {PRICE_COLUMNS}, d.requirements::text,"
-    " (SELECT m.provider || '/' || m.name FROM governance_languagemodel m"
-    "  WHERE m.id = d.model_id) AS model,"
-    " d.request_bytes, d.estimated_input_tokens, d.max_output_tokens,"
+    " m.provider || '/' || m.name AS model, m.context_tokens_max, m.output_tokens_max,"
+    " d.model_id, d.job_type, d.request_bytes, d.estimated_input_tokens, d.max_output_tokens,"
     " ARRAY(SELECT h.window_id FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id) AS windows,"
     " EXISTS (SELECT FROM governance_limithold h"
     "  WHERE h.reservation_id = r.reservation_id) AS metered"
     " FROM governance_reservation r"
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
+    " LEFT JOIN governance_languagemodel m ON m.id = d.model_id"
     " JOIN governance_price p ON p.id = d.price_id WHERE r.reservation_id = ANY(%s::uuid[])"
 )
 READ_RESOLUTIONS = (
@@ -98,8 +101,9 @@ class End:
         the provider refused it or broke it off. `released`: it was never started, and costs
         nothing.
     :param external_request_id: where given, the reservation must be one of this execution.
-    :param cost_basis: for `failed` only: `none` where nothing was billed, `estimate` where that
-        is not known (the default), `usage` or `actual` where usage is given.
+    :param cost_basis: for `failed`: `none` where nothing was billed, `estimate` where that
+        is not known (the default), `usage` or `actual` where usage is given. With usage, `estimate`
+        says that nobody counted it: it is what was seen, and is booked as that.
     :param reason: why, where a person or the service says so and not the call's own worker.
     :raises InvalidArgument: the parts contradict each other.
     """
@@ -121,7 +125,7 @@ class End:
             # What the worker says of it fits the usage that it meant to report.
             allowed = {None, "usage", "actual", "estimate"}
         elif self.usage is not None:
-            allowed = {None, "usage", "actual"}
+            allowed = {None, "usage", "actual", "estimate"}
         elif self.ended_as == State.FAILED:
             allowed = {None, "estimate", "none"}
         else:
@@ -135,7 +139,8 @@ class End:
         if self.ended_as == State.RELEASED:
             return Resolution.Basis.NONE
         if isinstance(self.usage, Usage):
-            return Resolution.Basis.USAGE
+            estimated = self.cost_basis == Resolution.Basis.ESTIMATE
+            return Resolution.Basis.ESTIMATE if estimated else Resolution.Basis.USAGE
         if isinstance(self.usage, OddUsage):
             return Resolution.Basis.ESTIMATE
         return self.cost_basis or Resolution.Basis.ESTIMATE
@@ -160,6 +165,8 @@ class Resolved:
     outcome: str
     reservation: Reservation
     resolution: Resolution
+    #: What was reported beyond what its model can do.
+    dispute: DisputedUse | None = None
 
     def event(self) -> dict[str, Any]:
         """Return `action` and `after` of the audit event that the caller chains to its job."""
@@ -171,6 +178,7 @@ class Resolved:
                 "overrun": self.resolution.overrun,
                 "usage_missing": self.resolution.usage_missing,
                 "usage_odd": self.resolution.usage_odd,
+                "disputed": self.resolution.disputed,
                 "reservation_id": str(self.reservation.reservation_id),
                 "cost_basis": self.resolution.cost_basis,
                 "usage": {name: getattr(self.resolution, name) for name in COUNTERS}
@@ -192,7 +200,7 @@ def resolve(*, end: End, actor: str) -> Resolved:
     return answer
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainError]:
     """End a set of reservations and return, in their order, what became of each."""
     ids = [end.reservation_id for end in ends]
@@ -308,7 +316,8 @@ def _resolved(
         cost_split=settled.split,
         overrun=settled.cost > reservation.amount,
         usage_missing=estimated,
-        usage_odd=estimated and end.usage is not None,
+        usage_odd=estimated and end.usage is not None and settled.split is None,
+        disputed=settled.disputed is not None,
         usage_sent=settled.sent,
         provider_response_id=end.provider_response_id,
         error_code=end.error_code,
@@ -317,7 +326,31 @@ def _resolved(
         reason=end.reason,
         resolved_at=at,
     )
-    return Resolved("recorded", reservation, resolution)
+    dispute = None
+    if settled.disputed is not None:
+        dispute = _dispute(settled.disputed, resolution, row, actor=actor, at=at)
+    return Resolved("recorded", reservation, resolution, dispute)
+
+
+def _dispute(
+    rest: Usage, resolution: Resolution, row: sql.Row, *, actor: str, at: datetime
+) -> DisputedUse:
+    """Return what was reported of a call beyond what its model can do, unsaved."""
+    reservation = resolution.reservation
+    return disputed(
+        rest,
+        price_list(row),
+        at=at,
+        resolution=resolution,
+        external_request_id=reservation.external_request_id,
+        task_id=reservation.task_id,
+        job_id=reservation.job_id,
+        attempt=reservation.attempt,
+        agent=reservation.agent,
+        job_type=row["job_type"],
+        model_id=row["model_id"],
+        recorded_by=actor,
+    )
 
 
 @dataclass(frozen=True)
@@ -329,13 +362,16 @@ class _Settled:
     counted: dict[str, Any] = field(default_factory=dict)
     split: dict[str, str] | None = None
     sent: Any = None
+    disputed: Usage | None = None
 
 
 def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
     """Return the cost of an end: by its usage, else the estimate, and nothing of nothing.
 
     Usage that nothing can be computed from is an unknown call (`estimate_of`); one that names what
-    has no rate costs what was held, and no less than what could be computed.
+    has no rate costs what was held, and no less than what could be computed.  What nobody counted
+    and somebody saw costs that, and is an estimate.  What is more than the model can do is
+    disputed, and costs nothing until somebody accepts it.  Source: money, rule 4.
     """
     held, usage = reservation.amount, end.usage
     if end.basis == Resolution.Basis.NONE:
@@ -345,15 +381,19 @@ def _settled(end: End, reservation: Reservation, row: sql.Row) -> _Settled:
     if not isinstance(usage, Usage):
         sent = usage.sent if isinstance(usage, OddUsage) else None
         return _Settled(unknown(), Resolution.Basis.ESTIMATE, sent=sent)
+    stated = (row["estimated_input_tokens"], row["max_output_tokens"])
+    part, rest = within(usage, **most_of(row, held=stated))
     try:
-        found = price.cost(usage, at=reservation.reserved_at, terms=terms)
+        found = price.cost(part, at=reservation.reserved_at, terms=terms)
     except PriceUnusable:
         return _Settled(unknown(), Resolution.Basis.ESTIMATE, sent=usage.stated)
-    if found.unpriced:
-        cost = max(held, found.total)
-        return _Settled(cost, Resolution.Basis.ESTIMATE, columns_of(usage), sent=usage.stated)
-    split = {name: text_of(part) for name, part in found.split.items()}
-    return _Settled(found.total, Resolution.Basis.USAGE, columns_of(usage), split)
+    split, sent = None, usage.stated
+    cost, basis = max(held, found.total), Resolution.Basis.ESTIMATE
+    if not found.unpriced:
+        split = {name: text_of(amount) for name, amount in found.split.items()}
+        cost, basis = found.total, Resolution.Basis(end.basis)
+        sent = usage.stated if rest else None
+    return _Settled(cost, basis, columns_of(part), split, sent, rest)
 
 
 def unknown_cost(
@@ -373,7 +413,7 @@ def unknown_cost(
 
 def columns_of(usage: Usage) -> dict[str, Any]:
     """Return a usage as the columns of a resolution."""
-    return usage.counts | {name: getattr(usage, name) for name in NAMED}
+    return usage.counts | usage.texts
 
 
 def _free(ended: list[Resolved]) -> None:
@@ -394,6 +434,7 @@ def _used_tokens(end: Resolution) -> int | None:
 
 def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime) -> None:
     """Save the ends, and move what they held to what they cost, in the windows that held it."""
+    disputes = [each.dispute for each in fresh if each.dispute is not None]
     freed: defaultdict[int, Decimal] = defaultdict(Decimal)
     cost: defaultdict[int, Decimal] = defaultdict(Decimal)
     for each in fresh:
@@ -403,6 +444,7 @@ def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime
     post(
         {window: (freed[window], cost[window]) for window in freed},
         sql.insert([each.resolution for each in fresh]),
+        *([sql.insert(disputes)] if disputes else []),
         sql.Statement(
             END_RESERVATIONS,
             (

@@ -41,7 +41,8 @@ from governance.money.fitting import (
 from governance.money.floors import held_tokens, too_large
 from governance.money.metering import READ_LIMITED, let_through, lock_meters, read_meters
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
-from governance.money.pricing import PriceList, PriceUnusable, document_of_first_rates, text_of
+from governance.money.policies import READ_CANDIDATES, price_list
+from governance.money.pricing import PriceUnusable, text_of
 from governance.money.refusals import fullest, reason_of, refusal_of, told_budget
 from governance.money.requests import RouteRequest
 from governance.money.scopes import scopes_of_models
@@ -59,48 +60,9 @@ READ_STORED = (
 )
 # The calls of this attempt. Index: route_decision_call_idx.
 READ_CALLS = (
-    "SELECT d.call, d.model_id, d.decision, r.state FROM governance_routedecision d"
+    "SELECT d.call, d.model_id, d.decision, d.fallback_of, r.state FROM governance_routedecision d"
     " LEFT JOIN governance_reservation r ON r.decision_id = d.decision_id"
     " WHERE d.external_request_id = %s"
-)
-# A price of the first release has no document: it is what its columns and tiers say.
-PRICE_COLUMNS = (
-    "p.id AS price_id, p.version, p.document::text, CASE WHEN p.document IS NULL THEN"
-    " json_build_array(p.call_rate::text, json_build_array(0, p.input_rate::text,"
-    " p.output_rate::text, p.cached_input_rate::text, p.reasoning_rate::text),"
-    " (SELECT coalesce(json_agg(json_build_array(t.above_input_tokens,"
-    " t.input_rate::text, t.output_rate::text, t.cached_input_rate::text, t.reasoning_rate::text)"
-    " ORDER BY t.above_input_tokens), '[]') FROM governance_pricetier t"
-    " WHERE t.price_id = p.id))::text END AS first_rates"
-)
-# The one policy for an agent, a job type and a tier: the most specific of those that fit. In the
-# braces stand what names these three: parameters, or columns of the statement around it.
-POLICY = (
-    "SELECT id FROM governance_routepolicy WHERE retired_at IS NULL"
-    "  AND agent IN ('', {agent}) AND job_type IN ('', {job_type})"
-    "  AND risk_tier IN ('', {risk_tier})"
-    "  ORDER BY (agent <> '')::int + (job_type <> '')::int + (risk_tier <> '')::int DESC,"
-    "  agent DESC, job_type DESC LIMIT 1"
-)
-# The models that a policy allows and that are enabled, in order, as JSON text: what a claim tells
-# of them. Braces as of `POLICY`.
-ALLOWED_MODELS = (
-    "(SELECT coalesce(json_agg(json_build_object('position', l.position, 'provider', m.provider,"
-    f" 'model', m.name) ORDER BY l.position), '[]')::text FROM ({POLICY}) o"
-    " JOIN governance_routepolicymodel l ON l.policy_id = o.id"
-    " JOIN governance_languagemodel m ON m.id = l.model_id AND m.enabled)"
-)
-# The allowed models in order, each with the price in force. Parameters: agent, job type, tier.
-READ_CANDIDATES = (
-    "SELECT l.policy_id, l.position, m.id AS model_id, m.provider, m.name, m.enabled,"
-    f" m.capabilities::text, m.context_tokens_max, m.output_tokens_max, {PRICE_COLUMNS}"
-    f" FROM ({POLICY.format(agent='%s', job_type='%s', risk_tier='%s')}) y"
-    " JOIN governance_routepolicymodel l ON l.policy_id = y.id"
-    " JOIN governance_languagemodel m ON m.id = l.model_id"
-    " LEFT JOIN LATERAL (SELECT * FROM governance_price WHERE model_id = m.id"
-    "  AND starts_at <= clock_timestamp() AND (ends_at IS NULL OR ends_at > clock_timestamp())"
-    "  ORDER BY (source = 'override') DESC, starts_at DESC LIMIT 1) p ON true"
-    " ORDER BY l.position"
 )
 
 
@@ -177,12 +139,13 @@ class Routed:
         }
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     """Decide which model the call may use and hold its upper bound in every budget, or in none.
 
-    The first allowed model that is enabled, priced, capable, did not fail in an earlier call of
-    this attempt, and fits every budget.  A refusal is a decision too: it is stored and returned,
+    The model that is wanted, else the first allowed one, that speaks the request's API, is enabled,
+    priced, capable, did not fail in a call that this one is in place of, and fits every budget.  A
+    refusal is a decision too: it is stored and returned,
     and the caller answers `refusal` after the commit.  It does not use the request up: asked again
     it is decided again, and is another row where its reason, or what is asked for, is another.
 
@@ -208,8 +171,8 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     if before is not None and before.decision == RouteDecision.Decision.ISSUED:
         return _replayed(stored[0], before, request)
     _need_free(calls, call, open_calls_max=request.open_calls_max)
-    failed = _failed_before(calls, call)
-    candidates = [_judged(row, request, failed, clock["now"]) for row in rows]
+    failed = _failed_before(calls, request)
+    candidates = [_judged(row, request, failed, clock["now"]) for row in _ordered(rows, request)]
     given = _given(request, candidates, at=clock["now"], **budgets, **limits)
     if given is None:
         return _refused(request, candidates, before, at=clock["now"])
@@ -246,7 +209,7 @@ def _given(
             tell(room, at=at, refused={row["id"] for each in rest for row in each.full})
             return None
         held = chosen.amount or Decimal(0)
-        tell([row | {"used": row["used"] + held} for row in room], at=at)
+        tell([row | {"used": row["used"] + held} for row in room], at=at, holding=held)
         if not limited:
             return _Given(chosen, room, [])
         meters = lock_meters(request.scopes + scopes_of_models([chosen.label]))
@@ -293,7 +256,9 @@ def dry_run(
     rows, [clock] = sql.pipeline(
         sql.Statement(READ_CANDIDATES, (agent, job_type, risk_tier)), sql.Statement(READ_CLOCK)
     )
-    candidates = [_judged(row, request, frozenset(), clock["now"]) for row in rows]
+    candidates = [
+        _judged(row, request, frozenset(), clock["now"]) for row in _ordered(rows, request)
+    ]
     scopes = request.scopes + scopes_of_models(each.label for each in candidates)
     room, meters = sql.pipeline(
         sql.Statement(READ_ROOM, windows(scopes, clock["now"])), read_meters(scopes)
@@ -340,10 +305,34 @@ def _need_free(calls: list[sql.Row], call: int, *, open_calls_max: int) -> None:
         )
 
 
-def _failed_before(calls: list[sql.Row], call: int) -> frozenset[int]:
-    """Return the models that failed in earlier calls of the attempt: a fallback is another one."""
-    earlier = (row for row in calls if row["call"] < call)
-    return frozenset(row["model_id"] for row in earlier if row["state"] == State.FAILED)
+def _failed_before(calls: list[sql.Row], request: RouteRequest) -> frozenset[int]:
+    """Return the models that failed in the calls that this one is in place of.
+
+    Older workers, which name no API, do not say which those are: all that failed before.
+
+    :raises ModelReservationStateInvalid: the call that it is in place of has not failed.
+    """
+    failed = {row["call"]: row for row in calls if row["state"] == State.FAILED}
+    before = request.fallback_call
+    if before is None and not request.api:
+        return frozenset(row["model_id"] for n, row in failed.items() if n < request.call)
+    chain: set[int] = set()
+    while before is not None:
+        if before not in failed or before >= request.call:
+            raise ModelReservationStateInvalid(f"Call {before} of this attempt has not failed.")
+        chain.add(failed[before]["model_id"])
+        before = failed[before]["fallback_of"]
+    return frozenset(chain)
+
+
+def _ordered(rows: list[sql.Row], request: RouteRequest) -> list[sql.Row]:
+    """Return the allowed models in the order in which they are tried: what is wanted first."""
+    wanted = request.wanted_model
+    if not wanted:
+        return rows
+    return sorted(
+        rows, key=lambda row: wanted not in (row["name"], f"{row['provider']}/{row['name']}")
+    )
 
 
 def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: datetime) -> Candidate:
@@ -352,22 +341,18 @@ def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: dat
     found = Candidate(
         row["policy_id"], row["position"], row["model_id"], row["provider"], row["name"], price
     )
-    found.input_tokens, found.output_tokens = held_tokens(
-        row,
-        stated=request.estimated_input_tokens,
-        limit=request.max_output_tokens,
-        request_bytes=request.request_bytes,
-        price=price,
-        at=at,
-    )
-    if not row["enabled"]:
+    found.input_tokens, found.output_tokens = held_tokens(row, request, price=price, at=at)
+    if request.api not in ("", row["api"]):
+        found.outcome = "other_api"
+    elif not row["enabled"]:
         found.outcome = "disabled"
     elif row["model_id"] in failed:
         found.outcome = "failed_before"
     elif not request.capabilities <= set(json.loads(row["capabilities"])):
         found.outcome = "incapable"
     elif not found.input_tokens:
-        found.outcome = "limit_unknown"
+        by_reference = request.terms.contents.by_reference
+        found.outcome = "reference_unbounded" if by_reference else "limit_unknown"
     elif too_large(row, stated=request.estimated_input_tokens, limit=request.max_output_tokens):
         found.outcome = "too_large"
     elif (amount := _amount(found, request, at)) is None:
@@ -487,6 +472,7 @@ def _decision(
         route_request_id=request.route_request_id,
         external_request_id=request.external_request_id,
         call=request.call,
+        fallback_of=request.fallback_call,
         task_id=request.task_id,
         job_id=request.job_id,
         attempt=request.attempt,
@@ -544,9 +530,3 @@ def _insert(*statements: sql.Statement) -> list[list[sql.Row]]:
         if sql.sqlstate(error) != "23505":
             raise
         raise Contention(after_seconds=1) from error
-
-
-def price_list(row: sql.Row) -> PriceList:
-    """Return the price whose `PRICE_COLUMNS` are in `row`."""
-    document = row["document"] or document_of_first_rates(row["first_rates"])
-    return PriceList(row["price_id"], row["version"], document)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
+from uuid import UUID
 
+from governance.core import sql
 from governance.core.errors import FieldFault
 
 #: What counts each name of a scope by itself; of labels each value of a name, as `team=*`.
@@ -111,12 +113,39 @@ def scopes_of_models(models: Iterable[str]) -> Scopes:
     return list(dict.fromkeys(each for model in models for each in scopes_of_model(model)))
 
 
+def keyed_of_use(
+    *, agent: str, job_type: str, task_id: str, job_id: UUID, model_id: int | None
+) -> Scopes:
+    """Return what something that was used counts as, read of the rows of its job and its model."""
+    keys = keys_in_sql(
+        agent="%(agent)s::text",
+        job_type="%(job_type)s::text",
+        task_id="%(task_id)s::text",
+        job_id="%(job_id)s",
+        model="m",
+    )
+    whose = {
+        "agent": agent,
+        "job_type": job_type,
+        "task_id": task_id,
+        "job_id": job_id,
+        "model": model_id,
+    }
+    found = (
+        "SELECT s.scope, s.key, s.every FROM (SELECT 1) AS one"
+        " LEFT JOIN governance_languagemodel m ON m.id = %(model)s"
+        f" CROSS JOIN LATERAL ({keys}) AS s"
+    )
+    [rows] = sql.pipeline(sql.Statement(found, whose))
+    return [Keyed(row["scope"], row["key"], row["every"]) for row in rows]
+
+
 def keys_in_sql(
     *, agent: str, job_type: str, task_id: str, job_id: str, model: str, only: str = ""
 ) -> str:
     """Return the SQL that gives `scope, key, every` of something, as `scopes_of` does.
 
-    :param model: the alias of the row of its model.  The others are columns.
+    :param model: the alias of the row of its model, or of none.  The others are columns.
     :param only: the one scope that is looked for.
     """
     values = (

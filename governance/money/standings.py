@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+
+from django.db.models import Q, Sum
 
 from governance.core import sql
 from governance.core.errors import (
@@ -13,8 +16,10 @@ from governance.core.errors import (
     DomainError,
     NoModelInForce,
 )
+from governance.money.corrections import COUNTS, Adjustment
 from governance.money.models import Reservation, Resolution, RouteDecision
-from governance.money.routes import POLICY, Routed
+from governance.money.policies import POLICY
+from governance.money.routes import Routed
 from governance.money.uses import UnreservedUse
 
 # Indexes: reservation_execution_idx, and the primary key of resolutions. The caller has locked the
@@ -134,8 +139,8 @@ class Bill:
     """What the calls of one attempt came to, with what was booked beside them.
 
     `basis` is that of the weakest part: an estimate makes the sum one. None while nothing has ended
-    and something is open.  `cost` is of what is known: `unpriced` among the flags says that more
-    was used.
+    and something is open.  `cost` is of what is known, as it was corrected: `unpriced` among the
+    flags says that more was used.
     """
 
     cost: Decimal
@@ -156,7 +161,17 @@ def read_bill(*, external_request_id: str) -> Bill:
         basis = Resolution.Basis.NONE.value
     flags = {flag for each in ended for flag in each.flags}
     cost = sum((each.cost for each in ended if each.cost is not None), Decimal(0))
+    if ended:
+        cost += _corrected(ended)
     return Bill(cost, basis, tuple(sorted(flags)))
+
+
+def _corrected(ended: Sequence[Resolution | UnreservedUse]) -> Decimal:
+    """Return what the corrections that count add to what was booked, or take off."""
+    ids = [each.pk for each in ended]
+    corrections = Adjustment.objects.filter(Q(resolution__in=ids) | Q(use__in=ids)).filter(COUNTS)
+    total: Decimal | None = corrections.aggregate(total=Sum("amount"))["total"]
+    return total or Decimal(0)
 
 
 def _refused_room(decision: RouteDecision) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from django.db import models
 from django.db.models import Q
 
@@ -19,7 +21,8 @@ from governance.money.models import (
 class UnreservedUse(models.Model):
     """What a worker reports that was not reserved, or beyond what its calls were booked at.
 
-    Never changed. The counters are the excess alone; `cost` is null where nobody knows a price.
+    Never changed. The counters are the excess alone; `cost` is null where nobody knows a price,
+    `cost_split` the cost by counter, where each of them has a rate.
     `reservation`: the ended one that it was reported beside, where it was reported of one call.
     """
 
@@ -50,7 +53,10 @@ class UnreservedUse(models.Model):
     speed = models.CharField(max_length=60, blank=True)
     cost = money(null=True)
     cost_basis = models.CharField(max_length=8, choices=Resolution.Basis)
+    cost_split = models.JSONField(null=True)
     usage_odd = models.BooleanField()
+    #: More was reported than the model can do: the rest is in dispute, and booked nowhere.
+    disputed = models.BooleanField(db_default=False, default=False)
     usage_sent = models.JSONField()
     content_sha256 = models.CharField(max_length=64)
     recorded_by = models.CharField(max_length=160)
@@ -97,11 +103,17 @@ class UnreservedUse(models.Model):
 
     @property
     def flags(self) -> list[str]:
-        """Return what a person should look at: `unreserved`, and `unpriced`, `usage_odd`."""
+        """Return what a person should look at: `unreserved`, `unpriced`, `usage_odd` ..."""
+        return self.flags_of(cost=self.cost, odd=self.usage_odd, disputed=self.disputed)
+
+    @staticmethod
+    def flags_of(*, cost: Decimal | None, odd: bool, disputed: bool) -> list[str]:
+        """Return the flags of a use of that cost, whose usage was odd, or in part disputed."""
         return [
             "unreserved",
-            *(["unpriced"] if self.cost is None else []),
-            *(["usage_odd"] if self.usage_odd else []),
+            *(["unpriced"] if cost is None else []),
+            *(["usage_odd"] if odd else []),
+            *(["disputed"] if disputed else []),
         ]
 
 

@@ -13,9 +13,10 @@ from governance.core.permissions import Permission
 from governance.core.switching import switchable
 from governance.core.verbs import Done, Target, Verb, of_row
 from governance.money import caps, catalogue
+from governance.money.apis import Api
 from governance.money.catalogue import SyncReport
 from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
-from governance.money.pricing import TOKENS_MAX, RateSet, text_of
+from governance.money.pricing import OUTPUT_TOKENS_HELD, TOKENS_MAX, RateSet, text_of
 from governance.money.scopes import KEY_CHARS_MAX
 
 M = TypeVar("M", bound=Model)
@@ -36,6 +37,22 @@ CAPS = (
         required=False,
         help="USD. A warning, no refusal; at most the cap.",
     ),
+)
+API = Choice(
+    name="api",
+    label="API",
+    choices=tuple(Api.choices),
+    required=False,
+    blank="as it is, or that of its provider",
+    help="Over which calls of it are made: a program that speaks the other one never gets it.",
+)
+OUTPUT_HELD = Whole(
+    name="max_output_tokens",
+    least=1,
+    most=TOKENS_MAX,
+    required=False,
+    blank=f"{OUTPUT_TOKENS_HELD}",
+    help="Held for the output of a call whose request states no limit, and written into it.",
 )
 CAPS_OF = {"cap": ("cap",), "soft_cap": ("soft_cap",), "both": ("cap", "soft_cap")}
 #: What changes caps that are there: what is left open, or as it is, stays as it is.
@@ -75,6 +92,7 @@ def _set_model(
     provider: str,
     name: str,
     capabilities: str = "",
+    api: str | None = None,
     context_tokens_max: int | None = None,
     output_tokens_max: int | None = None,
 ) -> LanguageModel:
@@ -83,6 +101,7 @@ def _set_model(
         provider=provider,
         name=name,
         capabilities=[word for word in words if word],
+        api=api,
         actor=actor,
         reason=reason,
         context_tokens_max=context_tokens_max,
@@ -127,10 +146,18 @@ def _end_price(*, key: int, actor: str, reason: str) -> Price:
     return catalogue.end_price(price_id=key, actor=actor, reason=reason)
 
 
-def _set_policy(*, actor: str, reason: str, models: str = "", **scope: str) -> RoutePolicy:
+def _set_policy(
+    *,
+    actor: str,
+    reason: str,
+    models: str = "",
+    max_output_tokens: int = OUTPUT_TOKENS_HELD,
+    **scope: str,
+) -> RoutePolicy:
     pairs = [line.split("/", 1) for line in _lines(models)]
     return catalogue.set_policy(
         models=[(provider, name) for provider, name in pairs],
+        max_output_tokens=max_output_tokens,
         actor=actor,
         reason=reason,
         **scope,
@@ -243,6 +270,7 @@ VERBS: tuple[Verb[Any], ...] = (
                 required=False,
                 help="Separated by commas: tools, vision …",
             ),
+            API,
             Whole(name="context_tokens_max", least=1, most=TOKENS_MAX, required=False),
             Whole(name="output_tokens_max", least=1, most=TOKENS_MAX, required=False),
         ),
@@ -344,6 +372,7 @@ VERBS: tuple[Verb[Any], ...] = (
                 "nothing is allowed.",
                 rule=unnamed_models,
             ),
+            OUTPUT_HELD,
         ),
         run=_set_policy,
         done=lambda policy: Done(

@@ -4,7 +4,12 @@ A fact is marked after its confirm.  Between the two it may be sent again, with 
 never skipped, and no fact overtakes an earlier one of its stream.  Streams are spread over
 partitions, and whoever works on a partition holds its advisory lock, which dies with the
 connection: many relays may run, and a killed one is in nobody's way.  No transaction is open
-while something is sent.  (The lock belongs to the session, so the relay connects to PostgreSQL
+while something is sent.
+
+A sink that gives no answer to a fact may be away, or this fact be at fault; so another stream's is
+tried.  Where that is answered, the silence counts as a try of the fact that met it; where it is
+not, the sink is away and nothing counts.  What met silence is tried after all else, so that it
+holds up no other stream.  (The lock belongs to the session, so the relay connects to PostgreSQL
 directly and not through a pooler in transaction mode.)
 """
 
@@ -14,7 +19,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -32,7 +37,15 @@ from governance.core.isolation import in_any_case, of_a_row
 from governance.core.reasons import required
 from governance.relay import pulse
 from governance.relay.models import FactSink, StreamHold
-from governance.relay.sinks import Destination, FactRefused, Message, Sink, SinkAway, configured
+from governance.relay.sinks import (
+    Destination,
+    FactRefused,
+    Message,
+    Sink,
+    SinkAway,
+    SinkSilent,
+    configured,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +60,10 @@ TRIES_MAX = 12
 RETRY_BASE_SECONDS = 1.0
 RETRY_CAP_SECONDS = 600.0
 AWAY_CAP_SECONDS = 30.0
+#: So many streams in a row without an answer, and the sink is taken to be away.
+SILENT_IN_A_ROW = 2
+#: Streams that are remembered as such; of a sink that is silent for days it is every one.
+SILENT_REMEMBERED_MAX = 1000
 IDLE_MIN_SECONDS, IDLE_MAX_SECONDS = 0.05, 1.0
 PULSE_SECONDS = 5.0
 PULSE_PREFIX = "relay:"
@@ -70,6 +87,7 @@ SELECT f.id, f.fact_id, f.principal, f.stream, f.sequence, f.type, f.data, f.rec
    AND hashtext(f.stream) & {PARTITIONS - 1} = %(partition)s
  ORDER BY f.id LIMIT {FACTS_PER_BATCH}
 """
+STILL_WAITS = f"SELECT coalesce(h.tries, 0) AS tries {_WAITING} AND f.id = %(id)s"
 # Locks: the facts that it marks. Published once every configured sink has confirmed.
 MARK = """
 UPDATE governance_fact
@@ -115,6 +133,17 @@ DROP_SETTLED_HOLDS = """
 DELETE FROM governance_streamhold h USING governance_fact f
  WHERE f.id = h.fact_id AND f.published_at IS NOT NULL
 """
+# Locks: the holds of one sink, in the order of their streams. Indexes: the unique one.
+RELEASE_ALL = """
+WITH held AS (
+    SELECT id, parked_at FROM governance_streamhold WHERE sink = %(sink)s
+     ORDER BY stream FOR NO KEY UPDATE),
+released AS (
+    UPDATE governance_streamhold h
+       SET tries = 0, parked_at = NULL, next_try_at = clock_timestamp()
+      FROM held WHERE h.id = held.id)
+SELECT count(*)::int AS streams, count(parked_at)::int AS parked FROM held
+"""
 TRY_LOCK = "SELECT pg_try_advisory_lock(%s, hashtext(%s)) AS taken"
 UNLOCK = "SELECT pg_advisory_unlock(%s, hashtext(%s))"
 DROP_HOLDS = "DELETE FROM governance_streamhold WHERE sink = %s AND stream = ANY(%s)"
@@ -158,6 +187,15 @@ def _sendable(row: dict[str, Any]) -> Message:
         raise FactRefused(f"cannot be read: {type(error).__name__}") from error
 
 
+@dataclass(frozen=True)
+class Unanswered:
+    """A fact that met silence: its row without what it says, and what was met."""
+
+    partition: int
+    row: dict[str, Any]
+    error: str
+
+
 class Relay:
     """Brings waiting facts to one sink, on one thread, until it is told to stop."""
 
@@ -176,6 +214,11 @@ class Relay:
         self._beaten_at = 0.0
         #: What the sink has confirmed in the pass that is under way.
         self._confirmed = 0
+        #: What it gave no answer to since it last gave one, by stream.
+        self._silent: dict[str, Unanswered] = {}
+        self._silent_in_a_row = 0
+        #: What met it last, if nothing was answered since.
+        self._silence: SinkSilent | None = None
 
     def run(self) -> None:
         """Relay until stopped; failures of sink or database are waited out, also the first ones."""
@@ -213,18 +256,29 @@ class Relay:
         self._confirmed = 0
         sink = self._connected()
         sink.keep()
-        moved = 0
         [due] = sql.pipeline(sql.Statement(DUE_PARTITIONS, {"sink": self.destination.name}))
         partitions = [row["partition"] for row in due]
         # Several relays begin in different places.
         random.shuffle(partitions)
+        silent_before = set(self._silent)
+        self._silent_in_a_row, self._silence = 0, None
+        moved = self._relay_partitions(partitions, lambda stream: stream not in silent_before)
+        # Still there, since nothing else was answered: their turn comes last.
+        if last := silent_before & self._silent.keys():
+            moved += self._relay_partitions(partitions, last.__contains__)
+        self._report(moved)
+        if self._silence is not None:
+            raise self._silence
+        return moved
+
+    def _relay_partitions(self, partitions: list[int], wanted: Callable[[str], bool]) -> int:
+        moved = 0
         for partition in partitions:
             if self.stop.is_set():
                 break
             with self._alone_on(partition) as alone:
                 if alone:
-                    moved += self._relay_batch(partition)
-        self._report(moved)
+                    moved += self._relay_batch(partition, wanted)
         return moved
 
     def close(self) -> None:
@@ -254,7 +308,7 @@ class Relay:
             if connection.connection is not None and not connection.connection.closed:
                 sql.pipeline(sql.Statement(UNLOCK, (LOCK_CLASS, key)))
 
-    def _relay_batch(self, partition: int) -> int:
+    def _relay_batch(self, partition: int, wanted: Callable[[str], bool]) -> int:
         params = {"sink": self.destination.name, "partition": partition}
         [rows] = in_any_case(lambda: sql.pipeline(sql.Statement(BATCH, params)))
         held_back: set[str] = set()
@@ -264,15 +318,19 @@ class Relay:
             for row in rows:
                 if self.stop.is_set():
                     break
-                if row["stream"] in held_back:
+                if row["stream"] in held_back or not wanted(row["stream"]):
                     continue
                 try:
-                    self._connected().send(_sendable(row))
+                    self._send(row)
                 except FactRefused as refused:
                     held_back.add(row["stream"])
                     self._hold(row, str(refused))
                     if self._sink is not None and not self._sink.usable:
                         self.close()
+                    continue
+                except SinkSilent as silence:
+                    held_back.add(row["stream"])
+                    self._note_silence(partition, row, silence)
                     continue
                 moved += 1
                 self._confirmed += 1
@@ -287,6 +345,47 @@ class Relay:
             if confirmed:
                 self._mark(confirmed)
         return moved
+
+    def _send(self, row: dict[str, Any]) -> None:
+        message = _sendable(row)
+        try:
+            self._connected().send(message)
+        except FactRefused:
+            self._answered(row)
+            raise
+        self._answered(row)
+
+    def _note_silence(self, partition: int, row: dict[str, Any], silence: SinkSilent) -> None:
+        """Go on to another stream; what that meets tells whose fault it is.
+
+        :raises SinkAway: this is such another stream, and met the same.
+        """
+        self.close()
+        if len(self._silent) < SILENT_REMEMBERED_MAX:
+            known = {name: value for name, value in row.items() if name != "data"}
+            self._silent[row["stream"]] = Unanswered(partition, known, str(silence))
+        self._silent_in_a_row, self._silence = self._silent_in_a_row + 1, silence
+        if self._silent_in_a_row >= SILENT_IN_A_ROW:
+            raise silence
+
+    def _answered(self, row: dict[str, Any]) -> None:
+        """Count a try of each fact that met silence where this one met an answer."""
+        self._silent_in_a_row, self._silence = 0, None
+        if not self._silent:
+            return
+        self._silent.pop(row["stream"], None)
+        for stream, silence in list(self._silent.items()):
+            with self._alone_on(silence.partition) as alone:
+                # Whoever has the partition now finds out for itself.
+                if alone and self._still_waits(silence.row):
+                    self._hold(silence.row, f"no answer, while others got one: {silence.error}")
+            del self._silent[stream]
+
+    def _still_waits(self, row: dict[str, Any]) -> bool:
+        """Return whether the fact waits as when it was sent: another relay may have acted."""
+        params = {"sink": self.destination.name, "id": row["id"]}
+        [found] = sql.pipeline(sql.Statement(STILL_WAITS, params))
+        return bool(found) and found[0]["tries"] == row["tries"]
 
     def _mark(self, confirmed: list[dict[str, Any]]) -> None:
         params = {
@@ -387,6 +486,30 @@ def release(*, sink: str, stream: str, actor: str, reason: str) -> None:
         reason=reason,
         details={"stream": stream, "fact_id": hold.fact_id},
     )
+
+
+@transaction.atomic
+def release_all(*, sink: str, actor: str, reason: str) -> int:
+    """Let all streams that a sink holds be tried again at once, with all their tries.
+
+    :returns: how many; the sink's audit chain has one event of them all.
+    :raises InvalidArgument: there is no reason.
+    :raises NotFound: the sink holds no stream.
+    """
+    reason = required(reason)
+    [[row]] = sql.pipeline(sql.Statement(RELEASE_ALL, {"sink": sink}))
+    if not row["streams"]:
+        raise NotFound("That sink holds no stream.")
+    details = {"streams": row["streams"], "parked": row["parked"]}
+    _record(
+        sink,
+        action="streams.released",
+        actor=actor,
+        at=clock.now(),
+        reason=reason,
+        details=details,
+    )
+    return int(row["streams"])
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from governance.money.pricing import (
 )
 from governance.money.scopes import is_each
 from governance.money.stated import rates_of, rates_of_document
-from governance.money.verbs import CAPS
+from governance.money.verbs import API, CAPS, OUTPUT_HELD
 from jobs import transitions
 from jobs.configuration.members import Member, amount, number, of_field, of_fields, of_words
 from jobs.models import JobType, Source
@@ -200,6 +200,7 @@ SUBMITTERS = Section(
 
 MODEL_MEMBERS = (
     ENABLED,
+    of_field(API),
     of_words("capabilities", ordered=False),
     *(
         of_field(Whole(name=name, least=1, most=TOKENS_MAX), nullable=True)
@@ -310,7 +311,8 @@ POLICY_NAMES = ("agent", "job_type", "risk_tier")
 def _policy_rows() -> Rows:
     return {
         (row.agent, row.job_type, row.risk_tier): {
-            "models": [str(line.model) for line in catalogue.lines_of(row)]
+            "models": [str(line.model) for line in catalogue.lines_of(row)],
+            "max_output_tokens": row.max_output_tokens,
         }
         for row in RoutePolicy.objects.filter(retired_at=None)
     }
@@ -319,7 +321,9 @@ def _policy_rows() -> Rows:
 def _set_policy(key: Key, changed: Values, values: Values, **why: Any) -> None:
     named = [name.partition("/") for name in values.get("models", [])]
     models = [(provider, name) for provider, _, name in named]
-    catalogue.set_policy(models=models, **dict(zip(POLICY_NAMES, key, strict=True)), **why)
+    held = {name: values[name] for name in ("max_output_tokens",) if name in values}
+    scope = dict(zip(POLICY_NAMES, key, strict=True))
+    catalogue.set_policy(models=models, **held, **scope, **why)
 
 
 def _retire_policy(key: Key, values: Values, **why: Any) -> None:
@@ -334,7 +338,7 @@ def _named_by_policy(key: Key, values: Values) -> list[tuple[str, Key]]:
 POLICIES = Section(
     name="policies",
     names=POLICY_NAMES,
-    members=(of_words("models"),),
+    members=(of_words("models"), of_field(OUTPUT_HELD)),
     rows=_policy_rows,
     make=lambda key, values, **why: _set_policy(key, values, values, **why),
     change=_set_policy,

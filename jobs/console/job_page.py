@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db.models import Q
+
 from governance.console.chains import Chain, read_chain
+from governance.console.corrections import OF, standing_of
 from governance.console.drawing import Span, lifeline
 from governance.console.payloads import Payload, shown
 from governance.console.wording import duration, stamp
@@ -16,6 +19,8 @@ from governance.core import clock
 from governance.core.digests import execution_digest
 from governance.evidence import envelopes
 from governance.money import ledger
+from governance.money.corrections import Adjustment
+from governance.money.uses import UnreservedUse
 from jobs.models import Attempt, Job, Lease
 
 ATTEMPTS_MAX = 100
@@ -106,6 +111,7 @@ def load(*, job: Job, payloads: bool) -> dict[str, Any]:
         ],
         "executions": job.executions.defer("result", "usage").order_by("-attempt"),
         "money": money_of(job=job),
+        "beside": money_beside(job=job),
         "uploads": job.uploads.order_by("-id")[:UPLOADS_MAX],
         "goal": shown("goal", job.task.goal, allowed=payloads),
         "inputs": shown("inputs", job.task.inputs, allowed=payloads),
@@ -129,6 +135,27 @@ def money_of(*, job: Job, external_request_id: str = "") -> list[dict[str, Any]]
         end = getattr(held, "resolution", None) if held else None
         rows.append({"decision": decision, "reservation": held, "resolution": end})
     return rows
+
+
+def money_beside(*, job: Job, external_request_id: str = "") -> dict[str, Any]:
+    """Return what was booked of a job beside its calls: `uses` and `corrections`, newest first.
+
+    :param external_request_id: only those of one execution.
+    """
+    of = {"job_id": job.job_id}
+    if external_request_id:
+        of["external_request_id"] = external_request_id
+    uses = UnreservedUse.objects.filter(**of).select_related("model").order_by("-recorded_at")
+    corrections = Adjustment.objects.filter(
+        Q(**{f"resolution__reservation__{name}": value for name, value in of.items()})
+        | Q(**{f"use__{name}": value for name, value in of.items()})
+    ).select_related("verdict", *OF)
+    return {
+        "uses": uses[:DECISIONS_MAX],
+        "corrections": [
+            (row, standing_of(row)) for row in corrections.order_by("-made_at")[:DECISIONS_MAX]
+        ],
+    }
 
 
 def _signature(job: Job) -> dict[str, str]:

@@ -7,6 +7,7 @@ it with evidence, or it is unknown, and the job goes nowhere.
 
 from jobs.executions.adjustments import adjust_spend, settle_adjustment
 from jobs.executions.binding import Binding
+from jobs.executions.disputes import settle_dispute
 from jobs.executions.doubts import tell_aged
 from jobs.executions.permits import IssuedPermit, issued_before, permit
 from jobs.executions.reconciliations import reconcile
@@ -37,6 +38,7 @@ __all__ = [
     "route",
     "routed_before",
     "settle_adjustment",
+    "settle_dispute",
     "start",
     "tell_aged",
 ]

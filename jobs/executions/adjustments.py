@@ -1,36 +1,47 @@
-"""Corrections of what calls cost, on the chain of the job whose call it was."""
+"""Corrections of what was booked, on the chain of the job whose money it is."""
 
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from governance.core.errors import NotFound
 from governance.money import ledger
 from governance.money.corrections import Adjustment
 from governance.money.ledger import Adjusted
 from governance.money.models import Reservation
+from governance.money.uses import UnreservedUse
 from jobs.executions.binding import note_money
 from jobs.transitions.work import LockedJob, Work, lock
 
 
 @transaction.atomic
-def adjust_spend(*, reservation_id: UUID, amount: Decimal, actor: str, reason: str) -> Adjusted:
-    """Correct what an ended call cost by a signed amount, which its budgets count.
+def adjust_spend(
+    *,
+    amount: Decimal,
+    actor: str,
+    reason: str,
+    reservation_id: UUID | None = None,
+    use_id: UUID | None = None,
+) -> Adjusted:
+    """Correct what was booked by a signed amount, which its budgets count.
 
     Nothing that was booked is edited.  Above `FENCEPOST_ADJUSTMENT_CONFIRM_USD` another governor
     has to confirm it first.
 
     :param amount: in USD; negative takes off.
-    :raises NotFound: there is no such reservation.
+    :param reservation_id: of the call that has ended; else `use_id` of what was not reserved.
+    :raises NotFound: there is no such reservation, or use.
     :raises InvalidTransition: it has not ended.
     :raises InvalidArgument: the amount is none, or the cost would fall below 0.
     """
-    work, locked = _lock(reservation_id)
+    work, locked = _lock(reservation_id=reservation_id, use_id=use_id)
     adjusted = ledger.adjust(
-        reservation_id=reservation_id, amount=amount, actor=actor, reason=reason
+        reservation_id=reservation_id, use_id=use_id, amount=amount, actor=actor, reason=reason
     )
     return _noted(work, locked, adjusted, actor=actor, reason=reason)
 
@@ -45,25 +56,31 @@ def settle_adjustment(*, adjustment_id: UUID, verdict: str, actor: str, reason: 
     :raises SelfApproval: its own maker would confirm it.
     :raises InvalidArgument: the cost would fall below 0 by now.
     """
-    found = Adjustment.objects.filter(pk=adjustment_id).values_list("resolution_id", flat=True)
-    reservation_id = found.first()
-    if reservation_id is None:
+    found = Adjustment.objects.filter(pk=adjustment_id).first()
+    if found is None:
         raise NotFound("There is no adjustment of that id.")
-    work, locked = _lock(reservation_id)
+    work, locked = _lock(**found.of)
     adjusted = ledger.settle_adjustment(
         adjustment_id=adjustment_id, verdict=verdict, actor=actor, reason=reason
     )
     return _noted(work, locked, adjusted, actor=actor, reason=reason)
 
 
-def _lock(reservation_id: UUID) -> tuple[Work, LockedJob]:
-    """Lock the job that a reservation was made for.
+def _lock(
+    *, reservation_id: UUID | None = None, use_id: UUID | None = None
+) -> tuple[Work, LockedJob]:
+    """Lock the job that a reservation, or a use that was not reserved, was for.
 
-    :raises NotFound: there is no such reservation.
+    :raises NotFound: there is none of that id.
     """
-    found = Reservation.objects.filter(pk=reservation_id).values_list("task_id", flat=True).first()
+    rows: QuerySet[Any] = (
+        Reservation.objects.filter(pk=reservation_id)
+        if use_id is None
+        else UnreservedUse.objects.filter(pk=use_id)
+    )
+    found = rows.values_list("task_id", flat=True).first()
     if found is None:
-        raise NotFound("There is no such reservation.")
+        raise NotFound(f"There is no such {'reservation' if use_id is None else 'unreserved use'}.")
     work = lock([found])
     return work, work.get(found)
 

@@ -14,11 +14,17 @@ from governance.core.errors import (
     ModelReservationStateInvalid,
 )
 from governance.money import ledger
-from governance.money.ledger import Adjusted, Reported, Resolved, Routed, Unreserved
+from governance.money.ledger import (
+    Adjusted,
+    Reported,
+    Resolved,
+    Routed,
+    Settled,
+    Unreserved,
+)
 from governance.money.models import Reservation
 from governance.money.pricing import read_usage, text_of
 from jobs.models import Effects, Execution, ModelUse
-from jobs.scopes import of_job
 from jobs.transitions.preconditions import (
     check_token,
     held_by_another,
@@ -162,7 +168,6 @@ def book_unreserved(
             risk_tier=locked.job.risk_tier,
             usage=read,
             reservation_id=reservation_id,
-            **of_job(locked.job, locked.task),
         ),
         actor=actor,
     )
@@ -174,7 +179,7 @@ def book_unreserved(
 def note_money(
     work: Work,
     locked: LockedJob,
-    done: Routed | Resolved | Adjusted | Unreserved,
+    done: Routed | Resolved | Adjusted | Unreserved | Settled,
     *,
     actor: str,
     reason: str = "",
@@ -184,6 +189,9 @@ def note_money(
     work.note(locked, action=event["action"], actor=actor, reason=reason, details=event["after"])
     if isinstance(done, Resolved) and done.resolution.overrun:
         work.note(locked, action="ledger.overrun", actor=actor, details=_overrun(done))
+    if isinstance(done, Resolved | Unreserved) and done.dispute is not None:
+        event = done.dispute.event()
+        work.note(locked, action=event["action"], actor=actor, details=event["after"])
 
 
 def _overrun(done: Resolved) -> dict[str, Any]:

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from agents.entry import Caller, Entry
-from governance.core import clock
+from governance.core import clock, sql
 from governance.core.errors import (
     ExecutionConflict,
     ExecutionPaused,
@@ -41,7 +40,7 @@ class IssuedPermit:
     at: datetime
 
 
-@transaction.atomic
+@sql.move
 def permit(
     *,
     entry: Entry,

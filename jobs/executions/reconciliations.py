@@ -61,11 +61,14 @@ def reconcile(
 
     :raises NotFound: there is no such execution.
     :raises InvalidTransition: the execution is not unknown, is reconciled, or its attempt runs.
-    :raises InvalidArgument: the task requires an output, and there is none.
+    :raises InvalidArgument: the task requires an output, and there is none; or usage comes with
+        `undetermined`, which books nothing.
     """
     finding = Finding(verdict, actor, required(reason), result, result_pointer, usage)
     if verdict not in Verdict.values:
         raise InvalidArgument(f"verdict is one of {', '.join(Verdict.values)}.")
+    if verdict == Verdict.UNDETERMINED and usage is not None:
+        raise InvalidArgument("What was used is said with happened, or not_happened: it is booked.")
     work, locked, execution = _lock(external_request_id)
     reconciled = execution.reconciliations.exclude(verdict=Verdict.UNDETERMINED).exists()
     if fault := reconcilable(execution, job=locked.job, reconciled=reconciled):

@@ -7,11 +7,11 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
-
 from agents.entry import Entry
+from governance.core import sql
 from governance.core.errors import (
     BindingMismatch,
+    DomainError,
     InvalidTransition,
     ModelReservationStateInvalid,
     NotFound,
@@ -30,7 +30,7 @@ from jobs.executions.binding import (
     note_money,
 )
 from jobs.models import Execution, ExecutionEvidence
-from jobs.transitions.preconditions import check_token
+from jobs.transitions.preconditions import check_token, of_lineage
 from jobs.transitions.work import LockedJob, State, Work, digest
 
 #: What a worker may report of an execution; among the states that this has.
@@ -84,7 +84,7 @@ class Report:
         )
 
 
-@transaction.atomic
+@sql.move
 def result(
     *,
     entry: Entry,
@@ -99,7 +99,7 @@ def result(
     result_pointer: str = "",
     usage: Any = None,
     error_code: str = "",
-) -> ResultOutcome:
+) -> ResultOutcome | DomainError:
     """Bind the result to a started execution.
 
     From the attempt that still runs: recorded, and its first reservation ended with it.  From
@@ -109,6 +109,9 @@ def result(
     ends the open one, or is booked as unreserved where there is none.  Source: money, rule 2.
     Usage of whatever form is kept as it came; one that is odd loses no result, and its call is
     settled as an unknown one.
+    Of another result than the recorded one, and of one of what was refused or never started, the
+    usage is booked as well, once, and the report kept; the refusal is then a value, to be answered
+    once that is committed.
 
     :param outcome: `succeeded`, `failed` or `not_started`.
     :raises NotFound: there is no such execution of the job.
@@ -124,17 +127,18 @@ def result(
     work, locked = lock_bound(entry, binding, late=True)
     execution = lock_execution(locked, binding)
     if execution is None:
-        raise NotFound("There is no execution of that id.")
+        return _refuse_unstarted(work, locked, binding, usage)
     bound = (execution.attempt, execution.fencing_token, execution.execution_digest)
     if bound != (attempt, fencing_token, execution_digest):
         raise BindingMismatch("attempt, fencing_token or execution_digest are not the execution's.")
     need_lineage(work, locked, attempt)
-    if execution.outcome_sha256:
-        if execution.outcome_sha256 != report.content_sha256:
-            raise ResultDigestConflict(current={"state": execution.state})
+    if execution.outcome_sha256 == report.content_sha256:
         return ResultOutcome("already_recorded", execution, work.now)
-    if execution.state == Execution.State.REFUSED:
-        raise InvalidTransition("The execution was refused; it has no result.")
+    if (refusal := _refusal_of_result(execution)) is not None:
+        if usage is None:
+            raise refusal
+        _keep_evidence(work, locked, execution, report)
+        return refusal
     current = (locked.job.attempt, locked.job.fencing_token) == (attempt, fencing_token)
     if work.worker.fenced or not current or locked.job.state != State.ACTIVE:
         return _keep_evidence(work, locked, execution, report)
@@ -144,6 +148,42 @@ def result(
     _book(work, locked, execution, report)
     work.save()
     return ResultOutcome("recorded", execution, work.now)
+
+
+def _refusal_of_result(execution: Execution) -> DomainError | None:
+    """Return why an execution takes no result any more; None where it does."""
+    if execution.outcome_sha256:
+        return ResultDigestConflict(current={"state": execution.state})
+    if execution.state == Execution.State.REFUSED:
+        return InvalidTransition("The execution was refused; it has no result.")
+    return None
+
+
+def _refuse_unstarted(work: Work, locked: LockedJob, binding: Binding, usage: Any) -> DomainError:
+    """Book what an attempt has used of which nothing was started, and return the refusal.
+
+    :raises NotFound: it is none of the caller's attempts, or nothing was used.
+    """
+    refusal = NotFound("There is no execution of that id.")
+    attempt = locked.attempts.get(binding.attempt)
+    mine = attempt is not None and (
+        (attempt.fencing_token, locked.identity(attempt))
+        == (binding.fencing_token, binding.external_request_id)
+    )
+    if not mine or not of_lineage(work, locked, binding.attempt):
+        raise refusal
+    done = book_unreserved(
+        work,
+        locked,
+        external_request_id=binding.external_request_id,
+        attempt=binding.attempt,
+        usage=usage,
+        actor=work.worker.actor,
+    )
+    if done is None:
+        raise refusal
+    work.save()
+    return refusal
 
 
 def _need_later_calls_ended(execution: Execution) -> None:
@@ -241,7 +281,7 @@ def _keep_evidence(
             "content_sha256": sha256,
         },
     )
-    if report.usage:
+    if report.usage is not None:
         _book(work, locked, execution, report)
     work.save()
     return ResultOutcome("recorded", execution, work.now, as_evidence=True)

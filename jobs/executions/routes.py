@@ -11,9 +11,12 @@ from uuid import UUID
 from django.db import transaction
 
 from agents.entry import Entry
+from governance.core import sql
 from governance.core.errors import (
     DomainError,
     ExecutionPaused,
+    InvalidTransition,
+    LiveExecutionNotAuthorized,
     ModelNotAllowed,
     ModelReservationStateInvalid,
     NotFound,
@@ -21,7 +24,7 @@ from governance.core.errors import (
 from governance.money import ledger
 from governance.money.ledger import End, Routed, RouteRequest
 from governance.money.models import Reservation, Resolution
-from governance.money.pricing import read_usage
+from governance.money.pricing import Usage, read_usage
 from jobs.executions.binding import (
     Binding,
     book_unreserved,
@@ -33,7 +36,9 @@ from jobs.executions.binding import (
     need_lineage,
     note_money,
 )
-from jobs.models import Execution, ModelUse
+from jobs.executions.permits import live_authorized
+from jobs.executions.results import RESULTS
+from jobs.models import Execution, ExecutionMode, ModelUse
 from jobs.scopes import of_job
 from jobs.transitions.preconditions import check_token, need_active
 from jobs.transitions.work import LockedJob, State, Work
@@ -67,7 +72,7 @@ class ResolveOutcome:
     as_evidence: bool = False
 
 
-@transaction.atomic
+@sql.move
 def route(
     *,
     entry: Entry,
@@ -78,6 +83,9 @@ def route(
     request_bytes: int | None = None,
     requirements: Sequence[str] = (),
     request_sha256: str = "",
+    wanted_model: str = "",
+    api: str = "",
+    fallback_of: str = "",
 ) -> Routed:
     """Decide which model the attempt may use and reserve its budget, in one transaction.
 
@@ -93,7 +101,9 @@ def route(
     :raises LeaseExpired, StaleFencingToken, InvalidTransition, EffectsClosed: the attempt may
         not act.
     :raises ModelNotAllowed: its job type calls no model.
-    :raises ExecutionPaused: its execution has been started, and the job is paused since.
+    :raises ExecutionPaused, LiveExecutionNotAuthorized: its execution has been started, and the
+        job is paused since, or its word for live executions is not in force any more.
+    :raises InvalidTransition: its execution has its result, after which it calls nothing.
     """
     work, locked = lock_bound(entry, binding)
     need_acting(work, locked, binding)
@@ -102,8 +112,8 @@ def route(
     assert attempt is not None
     execution = lock_execution(locked, binding)
     started = execution is not None and execution.state == Execution.State.UNKNOWN
-    if started and locked.job.paused:
-        raise ExecutionPaused()
+    if execution is not None and started:
+        _need_startable(work, locked, execution)
     routed = ledger.reserve(
         request=RouteRequest(
             route_request_id=route_request_id,
@@ -121,16 +131,40 @@ def route(
             request_bytes=request_bytes,
             requirements=tuple(requirements),
             request_sha256=request_sha256,
+            wanted_model=wanted_model,
+            api=api,
+            fallback_of=fallback_of,
             open_calls_max=locked.type.open_calls_max,
             **of_job(locked.job, locked.task),
         ),
         started=started,
     )
     if not routed.replayed:
+        _need_no_result(execution)
         mark_governed(work, locked)
         note_money(work, locked, routed, actor=work.worker.actor)
         work.save()
     return replace(routed, begin_within_seconds=_begin_within(work, locked, execution))
+
+
+def _need_startable(work: Work, locked: LockedJob, execution: Execution) -> None:
+    """Refuse a call of a started execution that could not be started now.
+
+    :raises ExecutionPaused, LiveExecutionNotAuthorized: why.
+    """
+    if locked.job.paused:
+        raise ExecutionPaused()
+    if execution.mode == ExecutionMode.LIVE and not live_authorized(locked, at=work.now):
+        raise LiveExecutionNotAuthorized()
+
+
+def _need_no_result(execution: Execution | None) -> None:
+    """Refuse a new call of an execution that is over. Source: contract, section 5.
+
+    :raises InvalidTransition: it has its result.
+    """
+    if execution is not None and execution.state in RESULTS:
+        raise InvalidTransition("The execution has its result: it calls no model any more.")
 
 
 def need_model_use(locked: LockedJob) -> None:
@@ -176,7 +210,7 @@ def _begin_within(work: Work, locked: LockedJob, execution: Execution | None) ->
     return max(0, min(left, BEGIN_WITHIN_SECONDS_MAX))
 
 
-@transaction.atomic
+@sql.move
 def resolve_reservation(
     *,
     entry: Entry,
@@ -194,8 +228,10 @@ def resolve_reservation(
     From an attempt that has ended, or whose session may act no more: kept as evidence; a call that
     was made, or that says what it used, is booked, anything else ends nothing.  Source: contract,
     section 1, "Who holds an attempt".
-    Usage that comes once it has ended otherwise is booked as unreserved, as far as it is beyond
-    what was booked; the refusal is then a value, to be answered once that is committed.
+    A call that used something was made, whatever else is said of it: one that is `released` with
+    usage has `failed` at that.  Usage that comes once it has ended otherwise is booked as
+    unreserved, as far as it is beyond what was booked; the refusal is then a value, to be answered
+    once that is committed.
 
     :param usage: any JSON; one that is odd is kept and flagged, and the estimate booked.
     :raises InvalidArgument: usage or cost basis contradict the end.
@@ -206,11 +242,9 @@ def resolve_reservation(
     """
     wanted = End(
         reservation_id=reservation_id,
-        ended_as=end,
-        usage=read_usage(usage),
         provider_response_id=provider_response_id,
         error_code=error_code,
-        cost_basis=cost_basis or None,
+        **_members_of_end(end, usage, cost_basis),
     )
     work, locked = lock_bound(entry, binding, late=True)
     need_identity(locked, binding)
@@ -239,6 +273,17 @@ def resolve_reservation(
         work.save()
     state, recorded = resolved.resolution.ended_as, resolved.outcome == "recorded"
     return ResolveOutcome(resolved.outcome, state, resolved.resolution, late and recorded)
+
+
+def _members_of_end(end: str, usage: Any, cost_basis: str) -> dict[str, Any]:
+    """Return the members of an end; usage is believed before what contradicts it."""
+    used = read_usage(usage)
+    members = {"ended_as": end, "usage": used, "cost_basis": cost_basis or None}
+    if used is None or not (end == "released" or cost_basis in ("none", "estimate")):
+        return members
+    if isinstance(used, Usage) and not any(used.counts.values()):
+        return members | {"usage": None}
+    return members | {"ended_as": "failed" if end == "released" else end, "cost_basis": None}
 
 
 def _booked_beside(work: Work, locked: LockedJob, binding: Binding, end: End, usage: Any) -> bool:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from django.db import transaction
-
 from agents.entry import Entry
+from governance.core import sql
 from governance.core.errors import (
     BindingMismatch,
     DomainError,
@@ -54,7 +53,7 @@ class StartOutcome:
     may_begin: bool
 
 
-@transaction.atomic
+@sql.move
 def start(
     *,
     entry: Entry,

@@ -19,7 +19,8 @@ from governance.core.wire import (
     explained,
     one_of,
 )
-from jobs.models import Job, Lease, Priority
+from governance.money.apis import Api
+from jobs.models import Effects, Job, Lease, ModelUse, Priority
 from jobs.queries import JobRecord, heartbeat_interval_seconds
 from jobs.transitions.claims import ClaimOutcome, LeaseGrant
 from jobs.transitions.leases import Beat
@@ -154,6 +155,19 @@ class ModelOut(TypedDict):
     position: int
     provider: str
     model: str
+    api: Annotated[str, one_of(Api.values), explained("over which calls of it are made")]
+    max_output_tokens: Annotated[int, explained("what a call is held at that states no limit")]
+    context_tokens_max: Annotated[int | None, explained("null: not known")]
+    output_tokens_max: Annotated[int | None, explained("null: not known")]
+
+
+class ModelTermsOut(TypedDict, total=False):
+    """What a worker is told of the model calls of its attempt, as type and policy have it."""
+
+    model_use: Annotated[str, one_of(ModelUse.values)]
+    effects: Annotated[str, one_of(Effects.values)]
+    open_calls_max: Annotated[int, explained("so many of its model calls may be open at a time")]
+    models: Annotated[list[ModelOut], explained("what its policy allows, in the order of choice")]
 
 
 class _AttemptOut(TypedDict):
@@ -219,7 +233,7 @@ class JobAnswerOut(TypedDict):
     job: JobOut
 
 
-class ClaimAnswerOut(TypedDict):
+class ClaimAnswerOut(ModelTermsOut):
     """The job, with token and lease where they were granted."""
 
     outcome: Annotated[str, one_of(("claimed", "already_running", "already_completed"))]
@@ -232,9 +246,6 @@ class ClaimAnswerOut(TypedDict):
     execution_digest: NotRequired[str]
     attempts_left: NotRequired[int]
     attempt_deadline_at: NotRequired[InstantText | None]
-    models: NotRequired[
-        Annotated[list[ModelOut], explained("what its policy allows, in the order of choice")]
-    ]
     previous_progress: NotRequired[Any]
     rework: NotRequired[ReworkOut | None]
     story: NotRequired[list[StoryOut]]
@@ -430,7 +441,7 @@ def claimed(outcome: ClaimOutcome, *, inputs: bool = True) -> ClaimAnswerOut:
         "job": {**found, **held},
         **held,
         "envelope": record.task.envelope,
-        "models": cast(list[ModelOut], grant.models),
+        **cast(ModelTermsOut, grant.model_terms),
         "previous_progress": grant.past.progress,
         "rework": {"reason": rework.reason, "attempt": rework.attempt} if rework else None,
         "story": cast(list[StoryOut], grant.past.story),

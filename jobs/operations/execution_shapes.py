@@ -7,6 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
+from governance.money.apis import Api
 from governance.operations.shapes import AnyJson, Choice, Text, Uuid, Whole
 from jobs.executions import RESULTS
 from jobs.models import ExecutionMode
@@ -27,12 +28,24 @@ USAGE = (
     "call is settled at what was held: it refuses nothing."
 )
 INPUT = (
-    "At least so much is held, and no less than a third of `request_bytes`. Where neither is "
-    "known, the whole context of the model is held, and a model without a known one is refused."
+    "At least so much is held, and no less than a third of `request_bytes` with what the "
+    "requirements `images=N`, `pages=N` and `audio_seconds=N` say. Where neither is known, and "
+    "with `content=by_reference`, the whole context of the model is held, and a model without a "
+    "known one is refused."
 )
 OUTPUT = (
-    "The limit that the request states. Without one, 16384 are held, or what the model can: write "
-    "the answer's `max_output_tokens` into the request."
+    "The limit that the request states. Without one, that of the policy is held, or what the model "
+    "can: write the answer's `max_output_tokens` into the request."
+)
+WANTED = (
+    "The model that the program asks for, by its name or as `provider/name`. It is taken where it "
+    "is allowed and there is room, else the first of the policy."
+)
+API = "The API that the program speaks: only a model that is called over it is taken."
+FALLBACK = (
+    "The `route_request_id` of the failed call that this one is in place of. Models that failed "
+    "there, or in the calls that it was in place of, are not taken. Without it and without `api` "
+    "none is that failed in any earlier call of the attempt."
 )
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -75,6 +88,13 @@ class RouteIn(BindingIn):
     request_bytes = Whole(min_value=0, max_value=TOKENS_MAX, required=False, allow_null=True)
     requirements = serializers.ListField(
         child=Text(min_length=1, max_length=60), required=False, allow_null=True, max_length=20
+    )
+    wanted_model = Text(
+        min_length=1, max_length=200, required=False, allow_null=True, help_text=WANTED
+    )
+    api = Choice(choices=Api.values, required=False, allow_null=True, help_text=API)
+    fallback_of = Text(
+        max_length=REQUEST_ID_CHARS_MAX, required=False, allow_null=True, help_text=FALLBACK
     )
     request_sha256 = Sha256(
         required=False,

@@ -159,6 +159,9 @@ def report_result(call: Call) -> Answer:
 
     def move() -> Answer:
         outcome = executions.result(entry=entry, **call.identity, **_given(call.body))
+        # What was booked beside it commits.
+        if isinstance(outcome, DomainError):
+            return Answer.of_refusal(outcome)
         word = "kept" if outcome.as_evidence else outcome.outcome
         return Answer(word, answers.result(outcome))
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -14,20 +16,21 @@ from governance.console.exports import FORMULA_STARTS
 from governance.money.pricing import NAMED, text_of
 from governance.money.published import COUNTERS
 from jobs.spend import focus
-from jobs.spend.rows import flags_of, read_calls
+from jobs.spend.rows import read_rows
 
-#: One row a call, as it is in the books.
+#: One row for each that was booked, as it is in the books: a call, a use, a correction.
 PLAIN = (
     "resolved_at", "reserved_at", "reservation_id", "task_id", "job_id", "attempt", "call",
     "submitted_by", "labels", "agent", "job_type", "provider", "model", "price_version",
     "ended_as", "cost_basis", "flags", "currency", "held", "cost", *COUNTERS, *NAMED,
-    "provider_response_id",
+    "provider_response_id", "use_id", "adjustment_id",
 )  # fmt: skip
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 COLUMNS = {"focus": focus.COLUMNS, "csv": PLAIN}
 
 
 def write_spend(*, path: Path, form: str, since: date, until: date, account: str) -> int:
-    """Write the calls that ended on the days of a range to a file, and return how many rows.
+    """Write what was booked on the days of a range to a file, and return how many rows.
 
     The file is written beside its place and renamed once it is whole and on the disk.
 
@@ -40,10 +43,11 @@ def write_spend(*, path: Path, form: str, since: date, until: date, account: str
         with part.open("w", encoding="utf-8", newline="") as out:
             writer = csv.DictWriter(out, COLUMNS[form])
             writer.writeheader()
-            for call in read_calls(since=since, until=until):
-                for row in _rows(call, form, account):
-                    writer.writerow({name: _harmless(text) for name, text in row.items()})
-                    count += 1
+            with closing(read_rows(since=since, until=until)) as found:
+                for booked in found:
+                    for row in _rows(booked, form, account):
+                        writer.writerow({name: _harmless(text) for name, text in row.items()})
+                        count += 1
             out.flush()
             os.fsync(out.fileno())
         part.replace(path)
@@ -52,26 +56,28 @@ def write_spend(*, path: Path, form: str, since: date, until: date, account: str
     return count
 
 
-def _rows(call: Mapping[str, Any], form: str, account: str) -> Iterator[dict[str, str]]:
+def _rows(booked: Mapping[str, Any], form: str, account: str) -> Iterator[dict[str, str]]:
     if form == "focus":
-        yield from focus.focus_rows(call, account=account)
+        yield from focus.focus_rows(booked, account=account)
     else:
-        yield _plain(call)
+        yield _plain(booked)
 
 
-def _plain(call: Mapping[str, Any]) -> dict[str, str]:
+def _plain(booked: Mapping[str, Any]) -> dict[str, str]:
+    held, reserved_at = booked["held"], booked["reserved_at"]
     worded = {
-        "flags": " ".join(flags_of(call)),
-        "labels": json.dumps(call["labels"], ensure_ascii=False, sort_keys=True),
-        "held": text_of(call["held"]),
-        "cost": text_of(call["cost"]),
-        "resolved_at": call["resolved_at"].isoformat(),
-        "reserved_at": call["reserved_at"].isoformat(),
+        "flags": " ".join(booked["flags"]),
+        "labels": json.dumps(booked["labels"], ensure_ascii=False, sort_keys=True),
+        "held": "" if held is None else text_of(held),
+        "cost": text_of(booked["cost"]),
+        "resolved_at": booked["resolved_at"].isoformat(),
+        "reserved_at": "" if reserved_at is None else reserved_at.isoformat(),
     }
-    others = {name: call[name] for name in PLAIN if name not in worded}
+    others = {name: booked[name] for name in PLAIN if name not in worded}
     return worded | {name: "" if value is None else str(value) for name, value in others.items()}
 
 
 def _harmless(text: str) -> str:
-    """Return a text that a spreadsheet does not run as a formula. No amount here is negative."""
-    return f"'{text}" if text.startswith(FORMULA_STARTS) else text
+    """Return a text that a spreadsheet does not run as a formula. A number is none."""
+    harmful = text.startswith(FORMULA_STARTS) and not NUMBER.fullmatch(text)
+    return f"'{text}" if harmful else text

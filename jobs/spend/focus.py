@@ -1,5 +1,7 @@
 """Spend in the columns of FOCUS, which systems of billing data read: one row per counter.
 
+A correction is one row, of the class that FOCUS has for it, and of no quantity.
+
 Only columns that say something here are written: all that are mandatory, and of the others those
 whose condition holds.  What FOCUS has no column for stands in columns that begin with `x_`.
 
@@ -17,9 +19,10 @@ from typing import Any
 
 from governance.money.pricing import WHOLES, text_of, window_of
 from governance.money.published import COUNTERS
-from jobs.spend.rows import flags_of
 
 MILLION = Decimal(10**6)
+#: The provider of what was used, where nobody knows of which model that was.
+UNKNOWN = "unknown"
 TOKENS, SEARCHES, REQUESTS = "Tokens", "Searches", "Requests"
 PARTS = {name: [part for part, whole in WHOLES if whole == name] for name in COUNTERS}
 
@@ -32,7 +35,7 @@ COLUMNS = (
     "ServiceCategory", "ServiceName", "ServiceSubcategory", "SkuId", "SkuMeter", "SkuPriceId",
     "SubAccountId", "SubAccountName", "Tags", "x_Agent", "x_Attempt", "x_Call", "x_CostBasis",
     "x_Counter", "x_Flags", "x_JobId", "x_JobType", "x_Model", "x_PriceVersion",
-    "x_ReservationId", "x_ResolvedAt", "x_TaskId",
+    "x_ReservationId", "x_ResolvedAt", "x_TaskId", "x_UseId", "x_AdjustmentId",
 )  # fmt: skip
 
 
@@ -80,11 +83,17 @@ def _below(name: str) -> set[str]:
 
 
 def focus_rows(row: Mapping[str, Any], *, account: str) -> Iterator[dict[str, str]]:
-    """Yield a call as rows of FOCUS, each with the values of `COLUMNS` as text; "" is null.
+    """Yield what was booked as rows of FOCUS, each with the values of `COLUMNS` as text.
+
+    "" is null.
 
     :param account: what the installation is known by, as the account that is billed.
     """
+    row = {**row, "provider": row["provider"] or UNKNOWN, "model": row["model"] or UNKNOWN}
     call = _of_call(row, account)
+    if row["adjustment_id"] is not None:
+        yield call | _of_correction(row)
+        return
     for charge in charges_of(row):
         yield call | _of_charge(charge, row)
 
@@ -116,14 +125,16 @@ def _of_call(row: Mapping[str, Any], account: str) -> dict[str, str]:
         "Tags": _tags(row["labels"]),
         "x_Agent": row["agent"],
         "x_Attempt": str(row["attempt"]),
-        "x_Call": str(row["call"]),
+        "x_Call": _text(row["call"]),
         "x_CostBasis": "actual" if row["cost_basis"] == "usage" else row["cost_basis"],
-        "x_Flags": " ".join(flags_of(row)),
+        "x_Flags": " ".join(row["flags"]),
         "x_JobId": str(row["job_id"]),
         "x_JobType": row["job_type"],
         "x_Model": row["model"],
-        "x_PriceVersion": row["price_version"],
-        "x_ReservationId": str(row["reservation_id"]),
+        "x_PriceVersion": _text(row["price_version"]),
+        "x_ReservationId": _text(row["reservation_id"]),
+        "x_UseId": _text(row["use_id"]),
+        "x_AdjustmentId": _text(row["adjustment_id"]),
         "x_ResolvedAt": _instant(row["resolved_at"]),
         "x_TaskId": row["task_id"],
     }
@@ -136,12 +147,8 @@ def _of_charge(charge: Charge, row: Mapping[str, Any]) -> dict[str, str]:
     sku = "/".join(
         part for part in (row["provider"], row["model"], charge.counter, *_served(row)) if part
     )
-    cost, price = text_of(charge.cost), f"{charge.cost / quantity:f}"
-    return {
-        "BilledCost": cost,
-        "EffectiveCost": cost,
-        "ListCost": cost,
-        "ContractedCost": cost,
+    price = f"{charge.cost / quantity:f}"
+    return _costs(charge.cost) | {
         "ListUnitPrice": price,
         "ContractedUnitPrice": price,
         "ChargeDescription": f"{meter} of {row['provider']}/{row['model']} for {row['task_id']}",
@@ -154,6 +161,30 @@ def _of_charge(charge: Charge, row: Mapping[str, Any]) -> dict[str, str]:
         "SkuPriceId": sku,
         "x_Counter": charge.counter,
     }
+
+
+def _of_correction(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a correction adds to, or takes off, what was booked of one call or use."""
+    null = ("ListUnitPrice", "ContractedUnitPrice", "ConsumedQuantity", "ConsumedUnit",
+            "PricingQuantity", "PricingUnit", "SkuId", "SkuMeter", "SkuPriceId",
+            "PricingCategory")  # fmt: skip
+    model = f"{row['provider']}/{row['model']}"
+    return dict.fromkeys(null, "") | _costs(row["cost"]) | {
+        "ChargeClass": "Correction",
+        "ChargeFrequency": "One-Time",
+        "ChargeDescription": f"Correction of {model} for {row['task_id']}",
+        "x_Counter": "correction",
+    }  # fmt: skip
+
+
+def _costs(cost: Decimal) -> dict[str, str]:
+    return dict.fromkeys(
+        ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost"), text_of(cost)
+    )
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)
 
 
 def _served(row: Mapping[str, Any]) -> list[str]:

@@ -72,6 +72,17 @@ SELECT "group", sum(cost) AS cost, sum(input_tokens) AS input_tokens,
           JOIN governance_reservation r ON r.reservation_id = e.resolution_id
           JOIN jobs_job j ON j.job_id = r.job_id{joins}
          WHERE e.resolved_at >= %(since)s AND e.resolved_at < %(until)s
+           AND j.submitted_by = %(submitter)s)
+        UNION ALL
+        (SELECT {group}, e.amount, 0, 0, 0
+          FROM (SELECT a.amount, u.job_id, u.model_id, u.job_type,
+                       coalesce(v.decided_at, a.made_at) AS resolved_at
+                  FROM governance_adjustment a
+                  JOIN governance_unreserveduse u ON u.use_id = a.use_id
+                  LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = a.adjustment_id
+                 WHERE NOT a.needs_confirmation OR v.verdict = 'confirmed') e
+          JOIN jobs_job j ON j.job_id = e.job_id{unreserved}
+         WHERE e.resolved_at >= %(since)s AND e.resolved_at < %(until)s
            AND j.submitted_by = %(submitter)s)) AS call
  GROUP BY "group") AS g
  ORDER BY {order} LIMIT %(groups)s

@@ -198,8 +198,8 @@ class LeaseGrant:
     past: Past
     #: The database's clock, from which the lease is reckoned.
     at: datetime
-    #: What the policy allows, in order, as it is answered.
-    models: list[dict[str, Any]]
+    #: What its worker is told of model calls, as it is answered: what the type and the policy say.
+    model_terms: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -592,6 +592,6 @@ def _granted(work: Work, locked: LockedJob, pasts: dict[int, Past]) -> LeaseGran
         attempt=attempt,
         lease=locked.lease,
         past=pasts.get(locked.job.pk) or Past(),
-        models=locked.models,
+        model_terms=locked.model_terms,
         at=work.now,
     )

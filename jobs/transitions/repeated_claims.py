@@ -13,13 +13,13 @@ from typing import Any
 
 from governance.core import sql
 from jobs.models import Lease
-from jobs.queries import JOB_ROWS, MODELS, JobRecord, record_of
+from jobs.queries import JOB_ROWS, MODEL_TERMS, JobRecord, record_of
 from jobs.transitions.claims import ClaimOutcome, LeaseGrant
 from jobs.transitions.story import Past, past_statements, pasts_of
 
 # No lock: one statement, and what it reads was so at one instant. Index: the unique one on task_id.
 READ_AGAIN = (
-    f"SELECT clock_timestamp() AS now, {MODELS} AS models, {JOB_ROWS}"
+    f"SELECT clock_timestamp() AS now, {MODEL_TERMS} AS model_terms, {JOB_ROWS}"
     "WHERE j.task_id = ANY(%s::text[])"
 )
 
@@ -106,7 +106,7 @@ def _grant(record: JobRecord, row: sql.Row, pasts: Mapping[int, Past]) -> LeaseG
         lease=sql.build(Lease, row, "l"),
         past=pasts.get(record.job.pk) or Past(),
         at=row["now"],
-        models=json.loads(row["models"]),
+        model_terms=json.loads(row["model_terms"]),
     )
 
 

@@ -26,7 +26,7 @@ from governance.core.models import AuditEvent, Fact
 from jobs import wakeups
 from jobs.backoff import retry_delay_seconds
 from jobs.models import Attempt, Job, JobType, Lease, Task
-from jobs.queries import MODELS, OPEN_ESCALATION, PAYLOAD, JobRecord
+from jobs.queries import MODEL_TERMS, OPEN_ESCALATION, PAYLOAD, JobRecord
 from jobs.transitions.authority import ACTOR as AUTHORITY
 from jobs.transitions.authority import end_authority, fail_model_only
 
@@ -80,8 +80,8 @@ SELECT_JOBS = (
 SELECT_SEVERAL = SELECT_JOBS.replace(
     sql.select_list(Task, "t"), sql.select_list(Task, "t", without=PAYLOAD)
 )
-# And to claim them: the models that they may use.
-SELECT_TO_CLAIM = f"{SELECT_JOBS}, {MODELS} AS models "
+# And to claim them: what is told of their model calls.
+SELECT_TO_CLAIM = f"{SELECT_JOBS}, {MODEL_TERMS} AS model_terms "
 JOIN_TASK = (
     " JOIN jobs_task t ON t.job_id = j.id JOIN jobs_jobtype y ON y.id = j.job_type_id"
     " JOIN agents_agent a ON a.id = j.agent_id "
@@ -177,8 +177,8 @@ class LockedJob(JobRecord):
     ended: list[EndedAttempt] = field(default_factory=list)
     #: The worker that an item of a batch names; empty: whom the request names.
     worker_id: str = ""
-    #: The models that its policy allows, in order; read where it is claimed.
-    models: list[dict[str, Any]] = field(default_factory=list)
+    #: What its worker is told of model calls, as it is answered; read where it is claimed.
+    model_terms: dict[str, Any] = field(default_factory=dict)
     #: Bytes that its payload takes in an answer; counted where several are claimed.
     payload_bytes: int = 0
 
@@ -461,7 +461,7 @@ def lock(
     :param first: what is locked between the caller's agent and the jobs.
     :param if_free: leave out jobs that somebody else has locked, and lock the leases of the rest.
     :param unnumbered: the request names no attempt of some job: read those that have ended.
-    :param to_claim: read the models that the jobs may use.
+    :param to_claim: read what is told of the jobs' model calls.
     """
     locking = LOCK_IF_FREE if if_free else LOCK_BY_TASK
     if to_claim:
@@ -542,7 +542,7 @@ def from_row(row: sql.Row) -> LockedJob:
         owner=row["owner"],
         job_type=job_type.name,
         type=job_type,
-        models=json.loads(row["models"]) if "models" in row else [],
+        model_terms=json.loads(row["model_terms"]) if "model_terms" in row else {},
         revision_read=job.revision,
     )
 

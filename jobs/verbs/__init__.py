@@ -6,7 +6,7 @@ from typing import Any
 
 from governance.core.verbs import Verb
 from jobs.transitions import Outcome
-from jobs.verbs import execution, job, job_type, set_aside, spend
+from jobs.verbs import dispute, execution, job, job_type, set_aside, spend
 
 VERBS: tuple[Verb[Any], ...] = (
     *job.VERBS,
@@ -14,6 +14,7 @@ VERBS: tuple[Verb[Any], ...] = (
     *job_type.VERBS,
     *set_aside.VERBS,
     *spend.VERBS,
+    *dispute.VERBS,
 )
 #: What submitters may do to their own jobs, by the `action` of the control call.
 CONTROLS: dict[str, Verb[Outcome]] = {verb.control: verb for verb in job.VERBS if verb.control}

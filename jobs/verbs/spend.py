@@ -1,4 +1,4 @@
-"""What governors can do about what calls cost: correct it, and confirm another's correction."""
+"""What governors can do about what was booked: correct it, and confirm another's correction."""
 
 from __future__ import annotations
 
@@ -14,15 +14,21 @@ from governance.money.corrections import Adjustment, AdjustmentVerdict
 from governance.money.ledger import Adjusted
 from governance.money.models import Reservation
 from governance.money.pricing import text_of
+from governance.money.uses import UnreservedUse
 from governance.money.verbs import ADJUST_BUDGET
 from jobs import executions
 
 Verdict = AdjustmentVerdict.Verdict
 RESERVATION, ADJUSTMENT = Target(Reservation), Target(Adjustment)
+UNRESERVED = Target(UnreservedUse)
 
 
 def _adjust(*, key: UUID, actor: str, reason: str, amount: Decimal) -> Adjusted:
     return executions.adjust_spend(reservation_id=key, amount=amount, actor=actor, reason=reason)
+
+
+def _adjust_use(*, key: UUID, actor: str, reason: str, amount: Decimal) -> Adjusted:
+    return executions.adjust_spend(use_id=key, amount=amount, actor=actor, reason=reason)
 
 
 def _confirm(*, key: UUID, actor: str, reason: str) -> Adjusted:
@@ -49,7 +55,7 @@ def declinable(row: Any, /, *, actor: str, now: Any) -> DomainError | None:
 
 def _done(adjusted: Adjusted) -> Done:
     words = {
-        "posted": f"the call costs {text_of(adjusted.cost)} USD now",
+        "posted": f"it costs {text_of(adjusted.cost)} USD now",
         "waiting": "it waits for another governor to confirm it",
         "declined": "declined",
     }
@@ -61,7 +67,7 @@ def facts_of(adjusted: Adjusted) -> dict[str, Any]:
     return {
         "outcome": adjusted.outcome,
         "adjustment_id": str(adjusted.adjustment.adjustment_id),
-        "reservation_id": str(adjusted.adjustment.resolution_id),
+        **{name: str(key) for name, key in adjusted.adjustment.of.items()},
         "amount": text_of(adjusted.adjustment.amount),
         "cost": text_of(adjusted.cost),
     }
@@ -79,6 +85,20 @@ ADJUST = Verb(
     run=_adjust,
     done=_done,
     precondition=of_row(ledger.refusal_of_adjustment),
+    bulk=False,
+    command="adjust_spend",
+)
+ADJUST_USE = Verb(
+    name="adjust_spend",
+    on=UNRESERVED,
+    label="Correct the cost",
+    permission=ADJUST_BUDGET,
+    effect="Adds an amount to what this was booked at, in every budget that counts it, by a row "
+    "that names you and the reason. What was booked stays as it is, and no cost falls below 0. "
+    "Where the installation asks for it, another governor has to confirm it first.",
+    fields=ADJUST.fields,
+    run=_adjust_use,
+    done=_done,
     bulk=False,
     command="adjust_spend",
 )
@@ -105,4 +125,4 @@ DECLINE = Verb(
     command="adjust_spend",
 )
 
-VERBS: tuple[Verb[Any], ...] = (ADJUST, CONFIRM, DECLINE)
+VERBS: tuple[Verb[Any], ...] = (ADJUST, ADJUST_USE, CONFIRM, DECLINE)

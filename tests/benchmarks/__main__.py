@@ -28,12 +28,14 @@ from typing import Any
 from uuid_utils.compat import uuid7
 
 from governance.local import embedded, placement
-from tests.benchmarks import throwaway_folder
+from tests.benchmarks import governed, throwaway_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 50
 BEATS = 500
 START_SECONDS_MAX = 90
+#: Governed lifecycles that are measured, for each second that another measurement takes.
+GOVERNED_PER_SECOND = 20
 
 #: One lifecycle: submit, claim, complete, each a transaction with its audit insert.
 SCHEMA = """
@@ -65,13 +67,13 @@ class Api:
 
     def __init__(self, port: int, token: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        self._headers = {
+        self.headers = {
             "Authorization": f"Bearer {token}",
             "Content-Type": "application/json",
         }
 
     def post(self, path: str, body: Any, *, key: bool = False) -> Any:
-        headers = self._headers | ({"Idempotency-Key": str(uuid7())} if key else {})
+        headers = self.headers | ({"Idempotency-Key": str(uuid7())} if key else {})
         self._connection.request("POST", f"/v1/{path}", json.dumps(body), headers)
         answer = self._connection.getresponse()
         content = answer.read()
@@ -129,6 +131,26 @@ class Installation:
         )
         return str(json.loads(made.stdout)["token"])
 
+    def apply(self, configuration: str) -> None:
+        """Configure the installation by a file in TOML."""
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(configuration)
+            file.flush()
+            subprocess.run(
+                [sys.executable, "manage.py", "apply_governance", file.name, "--reason", "bench"],
+                cwd=ROOT,
+                env=self.environ,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+
+    @property
+    def pids(self) -> list[int]:
+        """Return the processes that all others descend from; the database is nobody's child."""
+        [found] = self.folder.rglob("postmaster.pid")
+        postmaster = found.read_text().split()[0]
+        return [self.process.pid, int(postmaster)]
+
     @property
     def dsn(self) -> str:
         found = embedded.running_dsn(self.folder)
@@ -152,6 +174,15 @@ def measure(service: Installation, seconds: float, clients: int) -> dict[str, An
     single = rate(clients, seconds, lambda n: lifecycle(service.port, submit, work, n))
     batched = rate(max(2, clients // 4), seconds, lambda n: batches(service.port, submit, work, n))
     beats = heartbeats(service.port, submit, work, seconds)
+    service.apply(governed.CONFIGURATION)
+    of_calls = governed.measure(
+        Api(service.port, submit),
+        Api(service.port, work),
+        agent="openclaw",
+        envelope=envelope,
+        count=round(GOVERNED_PER_SECOND * seconds),
+        pids=service.pids,
+    )
     after = pgbench(service, seconds, clients)
     reference = statistics.mean([before, after])
     return {
@@ -162,6 +193,7 @@ def measure(service: Installation, seconds: float, clients: int) -> dict[str, An
         "batched_lifecycles_per_second": batched,
         "heartbeat_leases_per_second": beats,
         "heartbeat_hot_update_share": hot_share(service),
+        **of_calls,
         "ratio_single_to_pgbench": round(single / reference, 3),
         "ratio_batched_to_pgbench": round(batched / reference, 3),
     }

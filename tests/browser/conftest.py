@@ -14,7 +14,7 @@ from django.db import connections
 from django.test import Client
 from playwright.sync_api import Browser, ConsoleMessage, Page
 
-from jobs import bootstrap
+from tests import installed
 
 CHROMIUM = "/usr/bin/chromium"
 #: The machine may be busy with other tests; a page that needs longer is broken.
@@ -50,7 +50,7 @@ def _queries_beside_the_browser(django_db_setup: None, playwright: Any) -> Itera
 def console(live_server: Any, settings: Any) -> str:
     """The address of a console over an installation."""
     settings.ALLOWED_HOSTS = ["*"]
-    bootstrap.install()
+    installed.put()
     return f"{live_server.url}/admin/"
 
 

@@ -28,6 +28,8 @@ from jobs.transitions.sweeping import end_if_due
 from jobs.verbs.job import PAUSE, STOP
 from tests.benchmarks.console import lists
 from tests.jobs.governed import Governed, price_a_model, use_a_model
+from tests.money import cap, catalogue_of_two
+from tests.spent import spend_for_weeks
 from tests.work import expire_lease, pass_time
 
 #: Without preloading: axe would put the style sheets into the page, which the policy refuses.
@@ -474,6 +476,9 @@ def test_every_page_is_accessible_light_dark_and_narrow(
     frozen = selections.freeze(model="jobs.job", keys=[active.task_id], user_id=user.pk)
     run = runs.begin(verb=PAUSE, selection=frozen, user=user, reason="for the picture", values={})
     runs.advance(run=run)
+    catalogue_of_two()
+    cap("2", scope="agent", key="hermes", window="month")
+    spend_for_weeks()
     out = Path(os.environ.get("FENCEPOST_SCREENSHOTS", "test-output/screenshots"))
     out.mkdir(parents=True, exist_ok=True)
     paths = {
@@ -495,6 +500,7 @@ def test_every_page_is_accessible_light_dark_and_narrow(
         "executions": "jobs/execution/",
         "job-type": "jobs/jobtype/act/make/?key=new",
         "schema": "jobs/jobtype/act/set_schema/?key=rewrite",
+        "money": "governance/spendhour/money/",
         "run": f"runs/{run.run_id}/",
         "streams": "governance/streamhold/",
         "stream": f"governance/streamhold/{stream.pk}/change/",

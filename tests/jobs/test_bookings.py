@@ -24,9 +24,10 @@ from governance.money import catalogue, ledger
 from governance.money.models import BudgetWindow, Reservation, Resolution
 from governance.money.pricing import Usage
 from governance.money.uses import UnreservedUse
-from jobs import bootstrap, executions, transitions
+from jobs import executions, transitions
 from jobs.models import Execution, Job, JobType, Lease
 from jobs.transitions.sweeping import end_if_due
+from tests import installed
 from tests.jobs.governed import TEST, Governed, price_a_model
 
 COUNTS = st.integers(0, 3000)
@@ -69,7 +70,7 @@ class Bookings(RuleBasedStateMachine):
     def begin(self, effects: str) -> None:
         # Each example is a savepoint of the test's transaction.
         self.savepoint = transaction.savepoint()
-        bootstrap.install()
+        installed.put()
         price_a_model()
         for scope, key, window in (
             ("agent", "*", "day"),

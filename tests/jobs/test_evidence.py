@@ -137,7 +137,8 @@ def test_every_table_is_in_it_and_those_of_this_job_have_rows(bundled: Path) -> 
     empty = {name for name in evidence.TABLES if not members[f"rows/{name}.jsonl"]}
     assert empty == {
         "escalations", "retry_extensions", "execution_evidence", "reconciliations", "artifacts",
-        "reflections", "unreserved_uses",
+        "reflections", "unreserved_uses", "disputed_uses", "dispute_verdicts",
+        "adjustments", "adjustment_verdicts",
     }  # fmt: skip
 
 

@@ -257,12 +257,13 @@ def test_only_the_days_that_are_asked_for_are_written_and_in_few_statements(
     today = clock.now().date()
 
     with CaptureQueriesContext(connection) as statements:
-        found = list(rows.read_calls(since=today, until=today))
-    before = list(rows.read_calls(since=date(2020, 1, 1), until=date(2020, 1, 2)))
+        found = list(rows.read_rows(since=today, until=today))
+    before = list(rows.read_rows(since=date(2020, 1, 1), until=date(2020, 1, 2)))
 
     assert len(found) == 5
     assert [row["resolved_at"] for row in found] == sorted(row["resolved_at"] for row in found)
-    assert len([s for s in statements.captured_queries if "governance_resolution" in s["sql"]]) == 1
+    # One for the calls, and one for the corrections of calls and uses.
+    assert len([s for s in statements.captured_queries if "governance_resolution" in s["sql"]]) == 2
     assert before == []
 
 

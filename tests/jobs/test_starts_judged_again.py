@@ -8,11 +8,17 @@ from typing import Any
 
 import pytest
 
-from governance.core.errors import BudgetExhausted, DomainError, NoModelInForce
+from governance.core.errors import (
+    BudgetExhausted,
+    DomainError,
+    InvalidTransition,
+    LiveExecutionNotAuthorized,
+    NoModelInForce,
+)
 from governance.money import catalogue, ledger
-from governance.money.models import Budget, LanguageModel, Reservation
+from governance.money.models import Budget, LanguageModel, Reservation, RouteDecision
 from jobs import executions, transitions
-from jobs.models import Execution, Job, Permit
+from jobs.models import Execution, Job, LiveAuthorization, Permit
 from tests.jobs.governed import MODEL, RATES, TEST, Governed
 
 MakeJob = Callable[..., Job]
@@ -125,3 +131,58 @@ def test_a_cap_below_what_is_spent_ends_nothing_that_was_granted(
     catalogue.set_caps(budget_id=Budget.objects.get().pk, caps={"cap": Decimal("0.000001")}, **TEST)
 
     assert governed.start(job, permit.permit_id).outcome == "started"
+
+
+# --- a route of a started execution is the start of its call ---------------------------------
+
+
+def started_live(governed: Governed, job: Job) -> LiveAuthorization:
+    """Claim a job and start its execution live, with the call that its permit is for."""
+    grant = transitions.authorize_live(agent="hermes", runtime="command", valid_seconds=60, **TEST)
+    governed.claim(job)
+    reservation = governed.route(job).reservation.reservation_id
+    governed.start(job, governed.permit(job, reservation, mode="live").permit_id)
+    assert Execution.objects.get().state == "unknown"
+    return grant
+
+
+def test_a_call_of_a_live_execution_is_judged_by_the_word_of_now(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    grant = started_live(governed, job)
+    governed.route(job, call=2)
+    transitions.revoke_live(authorization_id=grant.pk, **TEST)
+
+    with pytest.raises(LiveExecutionNotAuthorized):
+        governed.route(job, call=3)
+
+    assert Reservation.objects.count() == 2
+
+
+@pytest.mark.parametrize("change", [switch_off, empty_the_policy])
+def test_a_call_of_a_started_execution_is_judged_by_the_policy_of_now(
+    governed: Governed, make_job: MakeJob, change: Callable[[], None]
+) -> None:
+    job = make_job()
+    governed.begin(job)
+    change()
+
+    refusal = governed.route(job, call=2).refusal
+
+    assert type(refusal) is NoModelInForce
+    assert Reservation.objects.count() == 1
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed", "not_started"])
+def test_no_call_begins_once_there_is_a_result(
+    governed: Governed, make_job: MakeJob, outcome: str
+) -> None:
+    job = make_job()
+    governed.result(governed.begin(job), outcome)
+
+    with pytest.raises(InvalidTransition):
+        governed.route(job, call=2)
+
+    assert (Reservation.objects.count(), RouteDecision.objects.count()) == (1, 1)
+    assert governed.route(job).replayed

@@ -240,7 +240,9 @@ def test_a_use_is_written_once_and_its_cost_is_checked(
         cursor.execute("SET session_replication_role = replica")
         UnreservedUse.objects.update(cost=0)
         cursor.execute("SET session_replication_role = origin")
-    assert {one.check for one in ledger.verify()} == {"unreserved_use.cost", "budget_window.spent"}
+    assert {one.check for one in ledger.verify()} == {
+        "unreserved_use.cost", "unreserved_use.cost_split", "budget_window.spent",
+    }  # fmt: skip
 
 
 def test_the_answers_tell_cost_basis_and_flags(
@@ -283,6 +285,133 @@ def test_the_console_shows_what_was_not_reserved(
         in client.get(reverse("admin:governance_unreserveduse_changelist")).content.decode()
     )
     assert "Used and not reserved" in client.get(reverse("admin:console_inbox")).content.decode()
+
+
+def test_another_result_is_refused_and_what_it_used_is_booked_once(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    execution = governed.begin(make_job())
+    governed.result(execution, usage={"input_tokens": 400_000, "output_tokens": 0})
+    before = Execution.objects.values().get()
+
+    for _ in range(2):
+        other = governed.result(execution, result_sha256="00" * 32, usage=USAGE)
+        assert isinstance(other, errors.ResultDigestConflict)
+
+    assert Execution.objects.values().get() == before
+    assert UnreservedUse.objects.get().input_tokens == 600_000
+    assert execution.evidence.get().content["usage"] == USAGE
+    assert spent() == COST
+
+
+@pytest.mark.parametrize("usage", [USAGE, "a lot", {}])
+def test_a_result_of_what_was_refused_is_refused_and_what_it_used_is_booked_once(
+    governed: Governed, make_job: MakeJob, usage: Any
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    permit = governed.permit(job, governed.route(job).reservation.reservation_id)
+    catalogue.set_policy(models=[], **TEST)
+    assert isinstance(governed.start(job, permit.permit_id), errors.NoModelInForce)
+    execution = Execution.objects.get(state="refused")
+
+    for _ in range(2):
+        assert isinstance(governed.result(execution, usage=usage), errors.InvalidTransition)
+    with pytest.raises(errors.InvalidTransition):
+        governed.result(execution, usage=None)
+
+    execution.refresh_from_db()
+    assert (execution.state, execution.outcome_sha256) == ("refused", "")
+    held = Reservation.objects.get()
+    assert held.state == "settled" and not UnreservedUse.objects.exists()
+    assert spent() == (COST if usage == USAGE else held.amount)
+
+
+def test_usage_of_an_attempt_that_started_nothing_is_booked_once(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    binding = governed.binding(job)
+
+    def report(**over: Any) -> Any:
+        asked = vars(binding) | {
+            "execution_digest": job.task.execution_digest, "outcome": "failed",
+            "result_sha256": "cd" * 32, "usage": USAGE,
+        }  # fmt: skip
+        return executions.result(entry=governed.entry, **asked | over)
+
+    for wrong in ({"usage": None}, {"attempt": 2}, {"external_request_id": "xr_" + "0" * 64}):
+        with pytest.raises(errors.NotFound):
+            report(**wrong)
+    with pytest.raises(errors.NotFound):
+        report(fencing_token=binding.fencing_token + 1)
+    assert spent() == 0
+    assert isinstance(report(), errors.NotFound)
+    with pytest.raises(errors.NotFound):
+        report()
+
+    assert UnreservedUse.objects.get().external_request_id == binding.external_request_id
+    assert spent() == COST
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "cost"),
+    [
+        ({"end": "released", "usage": USAGE}, "failed", COST),
+        ({"end": "released", "usage": USAGE, "cost_basis": "none"}, "failed", COST),
+        ({"end": "failed", "usage": USAGE, "cost_basis": "none"}, "failed", COST),
+        ({"end": "settled", "usage": USAGE, "cost_basis": "estimate"}, "settled", COST),
+        ({"end": "released", "usage": "odd"}, "failed", Decimal("0.003")),
+        ({"end": "released", "usage": {"input_tokens": 0, "output_tokens": 0}}, "released", 0),
+        ({"end": "failed", "cost_basis": "none", "usage": {"input_tokens": 0}}, "failed", 0),
+    ],
+)
+def test_usage_is_believed_before_what_contradicts_it(
+    governed: Governed, make_job: MakeJob, end: dict[str, Any], state: str, cost: Decimal
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    governed.route(job)
+
+    for outcome in ("recorded", "already_recorded"):
+        resolved = resolve(governed, job, **end)
+        assert (resolved.outcome, resolved.state) == (outcome, state)
+
+    assert Reservation.objects.get().state == state
+    assert spent() == cost
+
+
+def test_what_was_used_is_not_said_with_a_verdict_that_books_nothing(
+    governed: Governed, make_job: MakeJob
+) -> None:
+    job = make_job()
+    execution = begin_without(governed, job)
+    lose(job)
+    with pytest.raises(errors.InvalidArgument):
+        executions.reconcile(
+            external_request_id=execution.external_request_id,
+            verdict="undetermined",
+            usage=USAGE,
+            **TEST,
+        )
+    assert not execution.reconciliations.exists()
+
+
+@pytest.mark.parametrize("path", ["complete", "fail", "defer"])
+def test_usage_in_a_call_that_takes_none_is_refused_and_never_left_out(
+    governed: Governed, hermes_token: str, make_job: MakeJob, path: str
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    body = {"usage": USAGE, "attempt": 1, "fencing_token": governed.binding(job).fencing_token}
+    session, epoch = str(governed.entry.session_id), str(governed.entry.epoch)
+    api = Api(hermes_token, **{"Fencepost-Session": session, "Fencepost-Epoch": epoch})
+
+    answer = api.post(f"/v1/jobs/{job.task_id}/{path}", body)
+
+    assert answer.status_code == 400
+    assert "/usage" in [fault["pointer"] for fault in answer.json()["errors"]]
 
 
 @pytest.mark.parametrize("key", ["*", "hermes"])

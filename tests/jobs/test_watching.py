@@ -318,6 +318,19 @@ def test_the_connection_goes_some_time_after_the_last_who_watched(
     assert state(answer) == (200, "queued", 2)
 
 
+def test_who_waits_when_the_watch_is_closed_is_answered_with_the_job_as_it_stands(
+    reading: Reads, make_job: Any
+) -> None:
+    make_job()
+    answer = reading(f"task-1?until=changed&wait_seconds={LONG}")
+    until(lambda: watches() == 1)
+
+    watching.close()
+
+    # Far before its time is over.
+    assert state(answer) == (200, "queued", 1)
+
+
 def test_without_the_connection_who_waits_asks_for_itself(
     reading: Reads, make_job: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

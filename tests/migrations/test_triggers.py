@@ -33,6 +33,8 @@ APPEND_ONLY = {
     "governance_agedreservation",
     "governance_unreserveduse",
     "governance_unreservedposting",
+    "governance_disputeduse",
+    "governance_disputeverdict",
     "agents_activation",
     "agents_admissionchange",
     "agents_formersession",

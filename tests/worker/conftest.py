@@ -30,6 +30,8 @@ from fencepost_worker.journal import Journal
 from fencepost_worker.loop import Plan, Worker
 from fencepost_worker.uploads import Uploads
 from fencepost_worker.workspace import Workspaces
+from governance.core.digests import NotStrictJson, parse_strict
+from governance.web.reading import BODY_BYTES_MAX
 from tests.settings import WORKER_SOURCE
 
 PATIENCE_SECONDS = 20
@@ -95,6 +97,8 @@ class ScriptedPlane:
         self.key = Ed25519PrivateKey.generate()
         self.jobs: dict[str, dict[str, Any]] = {}
         self.seen: list[Seen] = []
+        #: What was not taken as JSON: path and fault.
+        self.refused: list[tuple[str, str]] = []
         self.faults: list[Fault] = []
         self.controls: dict[str, str] = {}
         self.outcomes: dict[tuple[str, int, int], tuple[str, Any]] = {}
@@ -231,7 +235,7 @@ class ScriptedPlane:
             self.changed.notify_all()
         status, body, extra = 0, {}, {}
         if fault is None or fault.applied:
-            status, body, extra = self._answer(seen)
+            status, body, extra = self._judged(seen, raw) or self._answer(seen)
         if fault is not None:
             status, body, extra = fault.status, fault.body, fault.headers
         if status == 0:
@@ -244,6 +248,21 @@ class ScriptedPlane:
         handler.send_header("Content-Length", str(len(content)))
         handler.end_headers()
         handler.wfile.write(content)
+
+    def _judged(self, seen: Seen, raw: bytes) -> tuple[int, dict[str, Any], dict[str, str]] | None:
+        """Return the refusal of a body that the control plane's own reader does not take."""
+        if not raw or seen.method == "PUT":
+            return None
+        try:
+            parse_strict(raw)
+        except NotStrictJson as error:
+            self.refused.append((seen.path, str(error)))
+            invalid = problem(400, "INVALID_ARGUMENT", "INVALID_ARGUMENT", "never")
+            return 400, invalid | {"detail": str(error)}, {}
+        if len(raw) <= BODY_BYTES_MAX or seen.path == "/v1/leases/heartbeat":
+            return None
+        self.refused.append((seen.path, "too large"))
+        return 413, problem(413, "INVALID_ARGUMENT", "PAYLOAD_TOO_LARGE", "never"), {}
 
     def _answer(self, seen: Seen) -> tuple[int, dict[str, Any], dict[str, str]]:
         if seen.path == "/.well-known/fencepost/keys.json":

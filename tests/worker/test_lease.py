@@ -77,6 +77,27 @@ def test_a_lease_of_unknown_age_waits_for_a_heartbeat(clock):
     assert granted.wait(5)
 
 
+def test_who_watches_a_lease_is_told_of_each_change_until_it_stops_to(clock):
+    lease = make_lease()
+    told = []
+    unwatch = lease.on_change(lambda: told.append((lease.paused, lease.ended)))
+    lease.renew(requested_at=1000.0, ttl_seconds=100.0, control="pause")
+    lease.end(Ended.STOPPED)
+    unwatch()
+    unwatch()
+    lease.end(Ended.LOST)
+
+    assert told == [(True, None), (True, Ended.STOPPED)]
+
+
+def test_a_lease_says_for_how_long_it_can_be_relied_on(clock):
+    lease = make_lease()
+    assert lease.left_seconds == 95.0
+    assert make_lease(requested_at=None).left_seconds == lease_module.MAX_NAP_SECONDS
+    clock[0] = 1095.0
+    assert lease.left_seconds == 0.0
+
+
 def test_the_first_reason_for_an_end_stands(clock):
     lease = make_lease()
     lease.end(Ended.STOPPED)

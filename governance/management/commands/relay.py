@@ -29,6 +29,9 @@ class Command(BaseCommand):
         parser.add_argument("--tries-max", type=int, default=relay.TRIES_MAX)
         parser.add_argument("--once", action="store_true", help="relay what waits, then end")
         parser.add_argument("--release", metavar="STREAM", help="try a parked stream again")
+        parser.add_argument(
+            "--release-all", action="store_true", help="try all streams that are held again"
+        )
         parser.add_argument("--reason", default="", help="why a stream is released")
         parser.add_argument("--actor", default="", help="who releases it")
 
@@ -38,6 +41,8 @@ class Command(BaseCommand):
             raise CommandError("No sink is configured (BROKER_URL, WEBHOOK_URL): facts wait.")
         if options["release"]:
             self._release(destinations, **options)
+        elif options["release_all"]:
+            self._release_all(destinations, **options)
         elif options["once"]:
             self._once(destinations, options["tries_max"])
         else:
@@ -63,6 +68,23 @@ class Command(BaseCommand):
             self.stdout.write(f"{stream} goes to {destination.name} again.")
         if not released:
             raise CommandError(f"No sink holds {stream}.")
+
+    def _release_all(self, destinations: list[Destination], **options: Any) -> None:
+        released = 0
+        for destination in destinations:
+            try:
+                with audit.at_a_shell(options["actor"]) as actor:
+                    streams = relay.release_all(
+                        sink=destination.name, actor=actor, reason=options["reason"]
+                    )
+            except NotFound:
+                continue
+            except InvalidArgument as refused:
+                raise CommandError(refused.detail) from refused
+            released += streams
+            self.stdout.write(f"{streams} streams go to {destination.name} again.")
+        if not released:
+            raise CommandError("No sink holds a stream.")
 
     def _once(self, destinations: list[Destination], tries_max: int) -> None:
         relay.settle()

@@ -24,6 +24,13 @@ class SinkAway(Exception):
         self.after_seconds = after_seconds
 
 
+class SinkSilent(SinkAway):
+    """No answer to this fact, which was sent: the sink may be away, or this fact be at fault.
+
+    What it answers to other facts tells the one from the other; see `relay.Relay`.
+    """
+
+
 @dataclass(frozen=True)
 class Message:
     """One fact as it goes out: a CloudEvent in JSON, the same bytes at every try.
@@ -44,6 +51,7 @@ class Sink(Protocol):
         """Send, and return once the far side has confirmed that it holds the message.
 
         :raises FactRefused: it does not take this one.
+        :raises SinkSilent: it gave no answer to this one, within a bounded time.
         :raises SinkAway: it is not known whether it has it; the connection must be thrown away.
         """
 

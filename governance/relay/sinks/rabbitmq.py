@@ -19,10 +19,11 @@ from pika.exceptions import (
     ChannelClosedByBroker,
     ConnectionClosedByBroker,
     NackError,
+    StreamLostError,
     UnroutableError,
 )
 
-from governance.relay.sinks import Destination, FactRefused, Message, SinkAway
+from governance.relay.sinks import Destination, FactRefused, Message, SinkAway, SinkSilent
 
 NAME = "rabbitmq"
 CONTENT_TYPE = "application/cloudevents+json"
@@ -113,6 +114,8 @@ class RabbitMQ:
             if error.reply_code == CONNECTION_FORCED:
                 raise SinkAway(f"the broker is going away: {error.reply_text}") from error
             raise FactRefused(f"the broker hung up on it: {error.reply_text}") from error
+        except (TimeoutError, StreamLostError) as error:
+            raise SinkSilent(f"{type(error).__name__}: {error}") from error
         except (AMQPError, OSError) as error:
             raise SinkAway(f"{type(error).__name__}: {error}") from error
         finally:

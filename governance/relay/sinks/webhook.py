@@ -6,21 +6,35 @@ Source: the Standard Webhooks specification 1.0 (headers `webhook-id`, `webhook-
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 from django.conf import settings
 from standardwebhooks import Webhook as Signer
 
-from governance.relay.sinks import Destination, FactRefused, Message, SinkAway
+from governance.relay.sinks import Destination, FactRefused, Message, SinkAway, SinkSilent
 
 NAME = "webhook"
 CONTENT_TYPE = "application/cloudevents+json"
-#: The receiver as a whole is in trouble: the fact is not at fault.
-AWAY_STATUSES = frozenset({429, 502, 503, 504})
+#: The receiver as a whole takes no more for now: the fact is not at fault.
+AWAY_STATUS = 429
+#: It, or what stands before it, gives no answer to this fact; whether to any, others tell.
+SILENT_STATUSES = frozenset({502, 503, 504})
 RETRY_AFTER_SECONDS_MAX = 3600
+#: Of an answer's body no more is read: a connection with the rest of one is not used again.
+BODY_BYTES_READ_MAX = 64 * 1024
+#: The fact had not left when these were raised.
+NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
+#: A connection is made, or made anew as TLS: the event tells with what.
+MADE = frozenset({"connect_tcp.complete", "start_tls.complete"})
 
 
 def destination() -> Destination:
@@ -43,7 +57,11 @@ class Webhook:
     def __init__(self, *, url: str, secret: str, timeout_seconds: float) -> None:
         self._url = url
         self._signer = Signer(secret)
-        self._client = httpx2.Client(timeout=timeout_seconds, follow_redirects=False)
+        self._timeout_seconds = timeout_seconds
+        # One at a time, so that the newest connection is the one that is used.
+        limits = httpx2.Limits(max_connections=1)
+        self._client = httpx2.Client(timeout=timeout_seconds, follow_redirects=False, limits=limits)
+        self._socket: socket.socket | None = None
 
     def send(self, message: Message) -> None:
         """Post one message; see `Sink.send`."""
@@ -56,15 +74,56 @@ class Webhook:
             "webhook-signature": self._signer.sign(message.message_id, now, message.body.decode()),
         }
         try:
-            answer = self._client.post(self._url, content=message.body, headers=headers)
-        except httpx2.HTTPError as error:
+            answer = self._answer(content=message.body, headers=headers)
+        except NOT_SENT as error:
             raise SinkAway(f"{type(error).__name__}: {error}") from error
-        if answer.status_code in AWAY_STATUSES:
-            raise SinkAway(
-                f"answered {answer.status_code}", after_seconds=_retry_after_seconds(answer)
-            )
+        except (httpx2.HTTPError, OSError) as error:
+            raise SinkSilent(f"{type(error).__name__}: {error}") from error
+        if answer.status_code == AWAY_STATUS or answer.status_code in SILENT_STATUSES:
+            kind = SinkAway if answer.status_code == AWAY_STATUS else SinkSilent
+            raise kind(f"answered {answer.status_code}", after_seconds=_retry_after_seconds(answer))
         if not answer.is_success:
             raise FactRefused(f"answered {answer.status_code}")
+
+    def _answer(self, **request: Any) -> httpx2.Response:
+        """Return the answer; only its status and headers are of use."""
+        extensions = {"trace": self._note_connection}
+        with (
+            self._ended_in_time(),
+            self._client.stream("POST", self._url, extensions=extensions, **request) as answer,
+        ):
+            size = 0
+            # What goes wrong after the status does not change it.
+            with contextlib.suppress(httpx2.HTTPError):
+                for chunk in answer.iter_raw():
+                    size += len(chunk)
+                    if size > BODY_BYTES_READ_MAX:
+                        break
+        return answer
+
+    def _note_connection(self, event: str, info: dict[str, Any]) -> None:
+        if event.partition(".")[2] in MADE:
+            self._socket = info["return_value"].get_extra_info("socket")
+
+    @contextmanager
+    def _ended_in_time(self) -> Iterator[None]:
+        """Hang up when an answer takes too long as a whole.
+
+        The client's own time-out is one of silence: who sends a byte now and then has no end.
+        """
+        timer = threading.Timer(self._timeout_seconds, self._hang_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            # Not of the TLS layer, which belongs to the thread that reads.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def keep(self) -> None:
         """Do nothing: a lost connection is opened again by the next post."""

@@ -23,8 +23,8 @@ def day(text: str) -> date:
 
 class Command(BaseCommand):
     help = (
-        "Export the model calls that ended on the days of a range, with their cost: as FOCUS 1.2, "
-        "one row per counter, or as plain CSV, one row per call."
+        "Export what model calls cost that ended on the days of a range, what was used beside "
+        "them, and corrections: as FOCUS 1.2, one row per counter, or as plain CSV, one row each."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

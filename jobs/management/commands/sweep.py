@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from governance.console import activity, runs
 from governance.evidence import checkpoints
-from governance.money import catalogue, room
+from governance.money import catalogue, rollups, room
 from governance.relay import pulse, retention
 from jobs import executions, metrics, transitions
 from jobs.models import Attempt
@@ -74,6 +74,7 @@ class Command(BaseCommand):
         room.drop_ended()
         self._tell_doubts()
         self._serve_console()
+        rollups.count_if_due()
         pruned = retention.prune() if self.options["prune_interval"] else retention.Pruned()
         sealed = self._seal() if self.options["seal_interval"] else 0
         if self.options["prices_interval"]:
@@ -121,6 +122,7 @@ class Command(BaseCommand):
         self._do("room", room.drop_ended)
         self._do("doubts", self._tell_doubts)
         self._do("console", self._serve_console)
+        self._do("spend", rollups.count_if_due)
         if self._is_due("prune") and not self.stop.is_set():
             self._do("prune", self._prune)
         if self._is_due("seal") and not self.stop.is_set():

@@ -155,6 +155,25 @@ def test_an_operator_releases_a_parked_stream_with_a_reason(
     assert "audit chain verified" in told
 
 
+def test_an_operator_releases_all_streams_of_a_sink_from_its_page(
+    as_: Any, make_job: Any, broker: None
+) -> None:
+    for _ in range(3):
+        hold(make_job())
+    sink = FactSink.objects.create(name="rabbitmq")
+    own = reverse("admin:governance_factsink_change", args=(sink.pk,))
+    client = as_("operator")
+    assert act_url("governance.factsink", "release_all") in page(client, own)
+    assert act_url("governance.factsink", "release_all") not in page(as_("viewer"), own)
+
+    confirm(client, "governance.factsink", "release_all", sink.pk)
+
+    assert set(StreamHold.objects.values_list("parked_at", "tries")) == {(None, 0)}
+    event = AuditEvent.objects.get(subject="sink:rabbitmq")
+    assert (event.action, event.actor) == ("streams.released", "user:operator")
+    assert "streams.released" in page(client, own)
+
+
 def test_a_stream_that_went_on_meanwhile_is_not_released(
     as_: Any, make_job: Any, broker: None
 ) -> None:

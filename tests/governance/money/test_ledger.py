@@ -594,6 +594,7 @@ def test_settling_moves_what_was_held_to_what_was_spent():
             "overrun": False,
             "usage_missing": False,
             "usage_odd": False,
+            "disputed": False,
             "reservation_id": str(routed.reservation.reservation_id),
             "cost_basis": "usage",
             "usage": {
@@ -631,6 +632,24 @@ def test_missing_usage_costs_the_estimate_and_is_flagged():
     assert ended.resolution.cost_basis == "estimate"
     assert counters() == [(0, LARGE_CALL)]
     assert_books_agree()
+
+
+def test_what_was_seen_of_a_call_that_nobody_counted_costs_that_and_is_an_estimate():
+    cap("1")
+    held = reserved().reservation
+    end = {"reservation_id": held.reservation_id, "usage": Usage(300, 20), "actor": ACTOR}
+
+    ended = resolve("settled", cost_basis="estimate", **end)
+
+    row = ended.resolution
+    assert (row.cost_basis, row.usage_missing, row.usage_odd) == ("estimate", True, False)
+    assert (row.input_tokens, row.output_tokens, row.usage_sent) == (300, 20, None)
+    assert 0 < row.cost < held.amount
+    assert counters() == [(0, row.cost)]
+    assert_books_agree()
+    assert resolve("settled", cost_basis="estimate", **end).outcome == "already_recorded"
+    with pytest.raises(ModelReservationStateInvalid):
+        resolve("settled", **end)
 
 
 def test_an_overrun_is_recorded_in_full_flagged_and_blocks_the_next():

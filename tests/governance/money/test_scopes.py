@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
 from governance.core import clock
 from governance.money import catalogue, ledger, routes
@@ -257,7 +257,7 @@ class TestOpenings:
 
 
 def test_the_database_keeps_a_label_without_a_value_out() -> None:
-    with pytest.raises(IntegrityError, match="budget_label_has_a_value"):
+    with pytest.raises(IntegrityError, match="budget_label_has_a_value"), transaction.atomic():
         Budget.objects.create(scope="label", key="search", window="day")
 
 

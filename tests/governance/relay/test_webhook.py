@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook as Verifier
 
-from governance.relay.sinks import FactRefused, Message, SinkAway, configured, webhook
+from governance.relay.sinks import FactRefused, Message, SinkAway, SinkSilent, configured, webhook
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 MESSAGE = Message("01", "job:a", "dev.fencepost.job.claimed", b'{"id": "01"}')
@@ -91,6 +91,8 @@ def test_a_receiver_in_trouble_is_away_for_as_long_as_it_asks(
     with pytest.raises(SinkAway) as caught:
         sink.send(MESSAGE)
     assert caught.value.after_seconds == 7
+    # What stands before a receiver says the same where that hangs for one fact alone.
+    assert isinstance(caught.value, SinkSilent) == (status != 429)
 
 
 def test_a_receiver_that_does_not_answer_is_away(sink: webhook.Webhook, receiver: Receiver) -> None:

@@ -15,6 +15,7 @@ from governance.evidence.envelopes import payload_of
 from governance.money import catalogue
 from jobs import transitions
 from jobs.models import Job, Lease
+from jobs.transitions import TypeSettings
 from jobs.transitions.claims import CLAIMS_BYTES_MAX
 from jobs.transitions.story import TEXT_BYTES_MAX
 from tests import plans
@@ -329,10 +330,42 @@ def test_a_claim_names_the_models_of_its_policy_in_order(
     else:
         [claimed] = claim_next(agent).json()["results"]
 
+    known = {"api": "openai", "context_tokens_max": None, "output_tokens_max": None}
     assert claimed["models"] == [
-        {"position": position, "provider": "local", "model": name} for position, name in names
+        {"position": position, "provider": "local", "model": name, "max_output_tokens": 16384}
+        | known
+        for position, name in names
     ]
 
 
 def test_without_a_policy_a_claim_names_none(make_job: Any, agent: Api) -> None:
     assert claim_by_id(agent, make_job())["models"] == []
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_a_claim_tells_what_the_type_says_of_model_calls(
+    models: None, make_job: Any, agent: Api, by_id: bool
+) -> None:
+    settings = TypeSettings(model_use="required", effects="model_only", open_calls_max=3)
+    transitions.configure_job_type(name="content_prep", settings=settings, **TEST)
+    job = make_job()
+
+    found = claim_by_id(agent, job) if by_id else claim_next(agent).json()["results"][0]
+
+    told = {name: found[name] for name in ("model_use", "effects", "open_calls_max")}
+    assert told == {"model_use": "required", "effects": "model_only", "open_calls_max": 3}
+
+
+def test_what_is_held_for_output_is_the_policys_and_no_more_than_the_model_can(
+    world: None, make_job: Any, agent: Api
+) -> None:
+    catalogue.set_model(provider="local", name="small", output_tokens_max=700, **TEST)
+    catalogue.set_model(provider="anthropic", name="large", context_tokens_max=9000, **TEST)
+    allowed = [("local", "small"), ("anthropic", "large")]
+    catalogue.set_policy(models=allowed, max_output_tokens=1000, **TEST)
+
+    [small, large] = claim_by_id(agent, make_job())["models"]
+
+    assert (small["max_output_tokens"], small["output_tokens_max"]) == (700, 700)
+    assert (large["max_output_tokens"], large["context_tokens_max"]) == (1000, 9000)
+    assert (small["api"], large["api"]) == ("openai", "anthropic")

@@ -17,7 +17,7 @@ from types import FrameType
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from uuid_utils.compat import uuid7
 
-from fencepost_worker import durable
+from fencepost_worker import durable, processes
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.adapters.command import CommandAdapter, ProgramMissing
 from fencepost_worker.adapters.http import SILENCE_TIMEOUT_SECONDS, Endpoint, HttpAdapter
@@ -28,8 +28,10 @@ from fencepost_worker.envelopes import KeyRing, read_keys
 from fencepost_worker.exchange import ExternalAgentExchange
 from fencepost_worker.executor import Authority, ExternalAgentExecutor
 from fencepost_worker.governed import ControlPlaneAuthority, ModelNeeds
+from fencepost_worker.heartbeats import HeartbeatsStopped
 from fencepost_worker.journal import Journal
 from fencepost_worker.loop import NotAuthorized, Plan, Worker
+from fencepost_worker.network import CertificatesUnusable, Network
 from fencepost_worker.redaction import Secrets
 from fencepost_worker.session import ActivatedSession
 from fencepost_worker.uploads import Uploads
@@ -39,7 +41,13 @@ log = logging.getLogger("fencepost_worker")
 
 EXIT_UNUSABLE = 2
 EXIT_NOT_AUTHORIZED = 3
+#: The worker could not keep its leases any more, and finished what ran: start it again.
+EXIT_STOPPED = 4
 MAX_WORKER_ID_CHARS = 120
+
+
+#: Ends of the wake-up pair, which the interpreter writes to and nobody closes.
+_KEPT: list[socket.socket] = []
 
 
 class Unusable(Exception):
@@ -65,6 +73,9 @@ def parse_options(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--once", action="store_true", help="end when there is no work")
     add("--max-jobs", type=int, help="end after so many jobs")
     add("--drain-seconds", type=float, default=60.0, help="what running jobs get after SIGTERM")
+    add("--ca", type=Path, help="authorities (PEM) to trust beside those of the system")
+    add("--cert", type=Path, help="our certificate (PEM) for who asks for one")
+    add("--key", type=Path, help="its private key, where it is in a file of its own")
     add("--trusted-keys", type=Path, help="trust the keys in this file and no others")
     add("--cell-id", default="", help="activate a session of this cell; governed work always does")
     add("--governed", action="store_true", help="ask for a permit before a program is run, too")
@@ -94,6 +105,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NotAuthorized as error:
         print(f"fencepost-worker: not authorized: {error}", file=sys.stderr)
         return EXIT_NOT_AUTHORIZED
+    except HeartbeatsStopped as error:
+        print(f"fencepost-worker: the heartbeats stopped: {error}", file=sys.stderr)
+        return EXIT_STOPPED
     except (durable.Unreadable, ClaimUnreadable) as error:
         print(f"fencepost-worker: the data folder is damaged: {error}", file=sys.stderr)
         return EXIT_UNUSABLE
@@ -112,13 +126,19 @@ def build(options: argparse.Namespace) -> Worker:
         raise Unusable("one of --token and --token-file is needed")
     if options.concurrency < 1:
         raise Unusable("--concurrency must be at least 1")
-    plane = ControlPlane(url=options.url, session=_session(options, data=data))
+    try:
+        network = Network(ca=options.ca, cert=options.cert, key=options.key)
+    except CertificatesUnusable as error:
+        raise Unusable(str(error)) from error
+    for shortcoming in processes.shortcomings():
+        log.warning("on this system: %s", shortcoming)
+    plane = ControlPlane(url=options.url, session=_session(options, data=data), network=network)
     return Worker(
         plane=plane,
         journal=Journal(data / "journal"),
-        adapter=_adapter(options, data=data, plane=plane),
+        adapter=_adapter(options, data=data, plane=plane, network=network),
         keys=KeyRing(plane=plane, pinned=_pinned_keys(options.trusted_keys)),
-        uploads=Uploads(plane=plane) if _may_upload(options) else None,
+        uploads=Uploads(plane=plane, network=network) if _may_upload(options) else None,
         secrets=_secrets(options),
         plan=Plan(
             agent=options.agent,
@@ -166,7 +186,9 @@ def _is_governed(options: argparse.Namespace) -> bool:
     return options.governed or options.runtime != "command"
 
 
-def _adapter(options: argparse.Namespace, *, data: Path, plane: ControlPlane) -> RuntimeAdapter:
+def _adapter(
+    options: argparse.Namespace, *, data: Path, plane: ControlPlane, network: Network
+) -> RuntimeAdapter:
     executor = ExternalAgentExecutor(
         exchange=ExternalAgentExchange(data / "exchange"),
         authority=_authority(options, plane=plane),
@@ -178,7 +200,10 @@ def _adapter(options: argparse.Namespace, *, data: Path, plane: ControlPlane) ->
     if not options.endpoint:
         raise Unusable(f"the {options.runtime} runtime needs --endpoint")
     endpoint = Endpoint(
-        url=options.endpoint, key_file=options.api_key_file, silence_s=options.silence_seconds
+        url=options.endpoint,
+        key_file=options.api_key_file,
+        silence_s=options.silence_seconds,
+        network=network,
     )
     if options.runtime == "http":
         return HttpAdapter(executor=executor, endpoint=endpoint)
@@ -218,21 +243,23 @@ def _stable_worker_id(data: Path, agent: str) -> str:
 def _obey_signals(worker: Worker, *, drain_seconds: float) -> None:
     """Drain at SIGTERM and SIGINT; stop work after `drain_seconds`, or at the second signal."""
     # Neither end is ever closed: the interpreter writes for as long as the process lives.
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    # Sockets and no pipe: they are what every system can wait for.
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
 
     def obey() -> None:
-        os.read(reader, 1)
+        reader.recv(1)
         worker.drain()
         select.select([reader], [], [], drain_seconds)
         worker.abort()
 
     # The interpreter writes at once, in whichever thread the signal arrives. A handler would wait
     # for the main thread, which may be waiting for a lock that only this signal would free.
-    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
     signal.signal(signal.SIGTERM, _noted)
     signal.signal(signal.SIGINT, _noted)
     threading.Thread(target=obey, name="signals", daemon=True).start()
+    _KEPT.append(writer)
 
 
 def _noted(number: int, frame: FrameType | None) -> None:

@@ -5,7 +5,6 @@ where its refusal says that this helps.  Source of the rules: the contract, sect
 problem body: RFC 9457.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from typing import Any
 import httpx2
 from uuid_utils.compat import uuid7
 
+from fencepost_worker import rules
+from fencepost_worker.network import Complaints, Network, cause
 from fencepost_worker.timing import retry_delay_s, steady_now
 
 log = logging.getLogger("fencepost_worker")
@@ -197,15 +198,25 @@ class ControlPlane:
     """Sends calls. Thread-safe: heartbeats, jobs and the claim loop share one."""
 
     def __init__(
-        self, *, url: str, session: Session, transport: httpx2.BaseTransport | None = None
+        self,
+        *,
+        url: str,
+        session: Session,
+        network: Network | None = None,
+        transport: httpx2.BaseTransport | None = None,
     ) -> None:
+        """Make a client of the control plane.
+
+        :param network: proxies and certificates; default those of the environment alone.
+        """
         self.session = session
-        self._http = httpx2.Client(
-            base_url=url.rstrip("/"),
+        self._url = url.rstrip("/")
+        self._complaints = Complaints()
+        options = {} if transport is None else {"transport": transport, "mounts": None}
+        self._http = (network or Network()).client(
+            base_url=self._url,
             headers={"Fencepost-Protocol": PROTOCOL_VERSION, "Accept": "application/json"},
-            transport=transport,
-            follow_redirects=False,
-            trust_env=False,
+            **options,
         )
 
     def close(self) -> None:
@@ -232,7 +243,7 @@ class ControlPlane:
             headers["Idempotency-Key"] = call.key
         content = None
         if call.body is not None:
-            content = json.dumps(call.body, allow_nan=False).encode()
+            content = rules.encoded(call.body)
             headers["Content-Type"] = "application/json"
         timeout = httpx2.Timeout(timeout_s, connect=min(CONNECT_TIMEOUT_SECONDS, timeout_s))
         try:
@@ -240,7 +251,7 @@ class ControlPlane:
                 call.method, call.path, content=content, headers=headers, timeout=timeout
             )
         except httpx2.HTTPError as error:
-            raise Unreachable(f"{call.method} {call.path}: {type(error).__name__}") from error
+            raise Unreachable(f"{call.method} {call.path}: {cause(error, self._url)}") from error
         return _read(response, requested_at=requested_at)
 
     def deliver(
@@ -261,10 +272,11 @@ class ControlPlane:
             sent_with = self.session.headers()
             try:
                 answer = self.send(call, timeout_s=timeout_s, sent_with=sent_with)
+                self._complaints.settle()
                 return Answer(answer.status, answer.body, answer.replayed, first_requested_at)
             except Unreachable as error:
                 after = 0.0
-                log.warning("no answer, will send the same again: %s", error)
+                self.complain(str(error))
             except Refused as error:
                 problem = error.problem
                 if problem.reason not in mended:
@@ -279,6 +291,11 @@ class ControlPlane:
             delay = min(MAX_WAIT_SECONDS, after) + retry_delay_s(failures)
             if not wait(delay):
                 raise GaveUp(f"{call.method} {call.path}")
+
+    def complain(self, reason: str) -> None:
+        """Log that no answer came; the same reason again and again only now and then."""
+        if (line := self._complaints.of(reason)) is not None:
+            log.warning("no answer, will send the same again: %s", line)
 
     def report(self, call: Call, *, wait: Callable[[float], bool]) -> Answer:
         """Deliver what became of an attempt, and see that it counts.

@@ -5,13 +5,14 @@ orders nothing on disk.  Source: T. Pillai et al., "All File Systems Are Not Cre
 2014.
 """
 
-import fcntl
 import json
 import os
 import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
@@ -38,7 +39,9 @@ def make_folder(path: Path) -> Path:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the names in `path` durable."""
+    """Make the names in `path` durable, where a folder can be synchronized by itself."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -122,13 +125,13 @@ class FolderLock:
 
     def __init__(self, folder: Path) -> None:
         make_folder(folder)
-        self._handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        # Whoever lets go is another thread than the one that took it, at the end of a process.
+        self._lock = FileLock(folder / "lock", timeout=0, mode=FILE_MODE, thread_local=False)
         try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            os.close(self._handle)
+            self._lock.acquire()
+        except Timeout as error:
             raise FolderBusy(f"another worker uses {folder}") from error
 
     def release(self) -> None:
         """Let another process have the folder."""
-        os.close(self._handle)
+        self._lock.release()

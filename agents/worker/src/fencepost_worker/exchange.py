@@ -11,12 +11,13 @@ unknown, a request alone was never begun.
 
 import enum
 import json
+import logging
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fencepost_worker import durable
+from fencepost_worker import durable, rules
 from fencepost_worker.claim import Job
 from fencepost_worker.client import Call
 from fencepost_worker.documents import (
@@ -27,8 +28,13 @@ from fencepost_worker.documents import (
 )
 from fencepost_worker.identity import canonical, checked_attempt, external_request_id, sha256_hex
 
+log = logging.getLogger("fencepost_worker")
+
 MAX_FACT_BYTES = 256 * 1024
-MAX_RESULT_BYTES = 1024 * 1024
+#: As it is kept; what is sent of it has the attempt's coordinates beside it.
+MAX_RESULT_BYTES = rules.BODY_BYTES_MAX - 64 * 1024
+#: The member of a job's result that says what was mended of it, and where.
+MENDED_MEMBER = "delivery_faults"
 REQUEST_ID = re.compile(r"xr_[0-9a-f]{64}")
 
 
@@ -49,6 +55,14 @@ class ResultRefused(Exception):
     def __init__(self, detail: str, *, code: str = "RESULT_INVALID") -> None:
         self.code = code
         super().__init__(detail)
+
+
+class ResultTooLarge(ResultRefused):
+    """A result that is valid, and larger than a request may be; `document` is all of it."""
+
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.document = document
+        super().__init__(f"the result is larger than {MAX_RESULT_BYTES} bytes")
 
 
 @dataclass(frozen=True)
@@ -124,10 +138,15 @@ class Result:
     def of(cls, request: Request, document: Any) -> "Result":
         """Check a result document and fill in its optional members.
 
+        What the control plane would not take as JSON is mended, and said so in the job's result
+        with its place: finished work is not lost for a number.
+
+        :raises ResultTooLarge: it is valid, and cannot be sent as it is.
         :raises ResultRefused: it is not valid or binds another request.
         """
         if not isinstance(document, dict):
             raise ResultRefused("the result is not a JSON object")
+        document = _mended(document)
         _check_binding(request, document)
         fault = result_fault(document)
         if fault is not None:
@@ -135,7 +154,7 @@ class Result:
         whole = RESULT_DEFAULTS | document
         _check_facts(whole["facts"])
         if len(durable.encode(whole)) > MAX_RESULT_BYTES:
-            raise ResultRefused(f"the result is larger than {MAX_RESULT_BYTES} bytes")
+            raise ResultTooLarge(whole)
         return cls(whole)
 
     @classmethod
@@ -145,8 +164,8 @@ class Result:
         """Return the result of an effect that did not succeed."""
         document = request.binding | {
             "outcome": "failed",
-            "error_code": code[:MAX_CODE_CHARS],
-            "error_message": message[-MAX_MESSAGE_CHARS:] or code,
+            "error_code": rules.name(code, chars_max=MAX_CODE_CHARS),
+            "error_message": rules.message(message[-MAX_MESSAGE_CHARS:]) or code,
             "retryable": retryable,
         }
         return cls.of(request, document | over)
@@ -163,16 +182,26 @@ class Result:
         return sha256_hex(canonical(self.document))
 
 
+def _mended(document: dict[str, Any]) -> dict[str, Any]:
+    """Return the document as the control plane takes it, with what was mended in its `result`."""
+    mended, faults = rules.mended(document)
+    whole: dict[str, Any] = mended
+    listed = [fault._asdict() for fault in faults]
+    if not listed:
+        return whole
+    log.warning("a result was mended: %s", "; ".join(map(str, faults)))
+    result = whole.get("result")
+    if whole.get("outcome") == "succeeded" and (result is None or isinstance(result, dict)):
+        whole["result"] = {MENDED_MEMBER: listed} | (result or {})
+    return whole
+
+
 def _check_facts(facts: list[dict[str, Any]]) -> None:
     """Refuse what a schema cannot say: an id that is used twice, data without bounds."""
     if len({fact["fact_id"] for fact in facts}) < len(facts):
         raise ResultRefused("facts: two have the same fact_id")
     for fact in facts:
-        try:
-            size = len(canonical(fact["data"]))
-        except ValueError as error:  # a number that is not the same everywhere
-            raise ResultRefused("facts: the data has no canonical form") from error
-        if size > MAX_FACT_BYTES:
+        if len(canonical(fact["data"])) > MAX_FACT_BYTES:
             raise ResultRefused(f"facts: the data is larger than {MAX_FACT_BYTES} bytes")
 
 

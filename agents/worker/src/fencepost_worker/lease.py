@@ -103,6 +103,7 @@ class Lease:
         self._ended: Ended | None = None
         self._paused = False
         self.draining = False
+        self._watchers: list[Callable[[], None]] = []
         self._until: float | None = None
         if requested_at is not None:
             self._until = trusted_until(requested_at=requested_at, ttl_seconds=terms.ttl_seconds)
@@ -118,6 +119,29 @@ class Lease:
         """Return whether the control plane asked the work to pause."""
         with self._changed:
             return self._paused
+
+    @property
+    def left_seconds(self) -> float:
+        """Return for how long it may still be relied on, if nothing happens."""
+        with self._changed:
+            if self._ended_now() is not None:
+                return 0.0
+            return MAX_NAP_SECONDS if self._until is None else self._until - steady_now()
+
+    def on_change(self, tell: Callable[[], None]) -> Callable[[], None]:
+        """Call `tell` after each change, on the thread that makes it; return what ends that.
+
+        It must neither block nor raise. The end by the clock is no change: see `left_seconds`.
+        """
+        with self._changed:
+            self._watchers.append(tell)
+
+        def unwatch() -> None:
+            with self._changed:
+                if tell in self._watchers:
+                    self._watchers.remove(tell)
+
+        return unwatch
 
     def check(self) -> None:
         """Refuse to go on without authority.
@@ -136,14 +160,14 @@ class Lease:
                 self._until = until if self._until is None else max(self._until, until)
                 self._paused = control == "pause"
                 self.draining = control == "drain"
-            self._changed.notify_all()
+            self._tell()
 
     def end(self, why: Ended) -> None:
         """Take the authority away; the first reason stands."""
         with self._changed:
             if self._ended is None:
                 self._ended = why
-            self._changed.notify_all()
+            self._tell()
 
     def poke(self) -> None:
         """Wake who waits, because something that its predicate looks at has changed."""
@@ -186,6 +210,11 @@ class Lease:
         """
         self.wait(lambda: not self._paused)
         self.check()
+
+    def _tell(self) -> None:
+        self._changed.notify_all()
+        for tell in list(self._watchers):
+            tell()
 
     def _ended_now(self) -> Ended | None:
         over = self._until is not None and steady_now() >= self._until

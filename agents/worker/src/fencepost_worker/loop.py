@@ -32,6 +32,7 @@ from fencepost_worker.heartbeats import FENCED_REASONS, HeartbeatLoop
 from fencepost_worker.journal import Journal, Report
 from fencepost_worker.lease import Ended, Lease, LeaseEnded
 from fencepost_worker.presence import Presence
+from fencepost_worker.progress import ProgressReader
 from fencepost_worker.redaction import Secrets
 from fencepost_worker.timing import retry_delay_s, steady_now
 from fencepost_worker.uploads import Postponed, Undelivered, Uploads
@@ -48,6 +49,8 @@ CLOSED_REASONS = frozenset(
 )
 #: With these an attempt that still runs cannot be deferred; an older control plane knows no way to.
 NOT_DEFERRED_CODES = frozenset({"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND"})
+#: What ends an attempt with something delivered or asked; refused for good, the attempt fails.
+ENDS = ("/complete", "/escalate")
 
 
 class NotAuthorized(Exception):
@@ -94,7 +97,8 @@ class Worker:
         self._plan = plan
         self._uploads = uploads
         self._secrets = secrets or Secrets()
-        self._heartbeats = HeartbeatLoop(plane=plane)
+        self._progress = ProgressReader(adapter, secrets=self._secrets)
+        self._heartbeats = HeartbeatLoop(plane=plane, on_failure=self.drain)
         self._presence = Presence(plane=plane)
         self._draining = threading.Event()
         self._aborting = threading.Event()
@@ -118,6 +122,7 @@ class Worker:
         """Finish what an earlier process left, then claim and run until told to end.
 
         :raises NotAuthorized: the control plane refuses our claims for good.
+        :raises HeartbeatsStopped: no lease can be kept any more; what ran was finished first.
         """
         try:
             self._plane.session.open(self._plane, wait=self._patience)
@@ -136,6 +141,7 @@ class Worker:
             pool.shutdown(wait=True)
             self._heartbeats.close()
             self._presence.close()
+        self._heartbeats.check()
 
     # Claims ---------------------------------------------------------------------------------
 
@@ -237,9 +243,7 @@ class Worker:
             fencing_token=claim.fencing_token,
             terms=claim.terms,
             requested_at=requested_at,
-            progress=self._secrets.hidden(
-                lambda: self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt)
-            ),
+            progress=self._progress.reading(task_id=claim.task_id, attempt=claim.attempt),
         )
 
     # Jobs -----------------------------------------------------------------------------------
@@ -327,7 +331,7 @@ class Worker:
             result,
             worker_id=self._plane.session.worker_id,
             governed=governed,
-            progress=self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt),
+            progress=self._progress.of(task_id=claim.task_id, attempt=claim.attempt),
         )
 
     def _failure(self, claim: Claim, code: str, message: str, *, retryable: bool) -> Report:
@@ -338,7 +342,7 @@ class Worker:
             code=code,
             message=message,
             retryable=retryable,
-            progress=self._adapter.progress(task_id=claim.task_id, attempt=claim.attempt),
+            progress=self._progress.of(task_id=claim.task_id, attempt=claim.attempt),
         )
 
     def _ended(
@@ -389,8 +393,10 @@ class Worker:
                 # Nothing is wrong with the report; it is sent when the session is renewed, or to
                 # be kept as evidence once the attempt has ended.
                 raise GaveUp(call.path) from error
-            if call.path.endswith("/complete") and error.problem.rule in ("never", "reconcile"):
+            if call.path.endswith(ENDS) and error.problem.rule in ("never", "reconcile"):
                 self._fail_unacceptable(claim, error.problem)
+            if (plainer := reports.in_fewer_words(call, error.problem)) is not None:
+                self._send(claim, plainer)
             if call.path.endswith("/defer") and error.problem.code in NOT_DEFERRED_CODES:
                 self._fail_undeferred(claim, error.problem)
 
@@ -410,6 +416,7 @@ class Worker:
 
     def _forget(self, claim: Claim) -> None:
         self._journal.close(claim)
+        self._progress.forget(task_id=claim.task_id, attempt=claim.attempt)
         self._adapter.discard(task_id=claim.task_id, attempt=claim.attempt)
 
     # Recovery -------------------------------------------------------------------------------

@@ -54,6 +54,10 @@ class Presence:
             )
         except GaveUp:
             return None
+        except (ArithmeticError, LookupError, OSError, TypeError, ValueError):
+            # No answer that cannot be read, and no file, is a reason to fall silent.
+            log.exception("saying that we live failed here")
+            return DEFAULT_INTERVAL_SECONDS
         except Refused as error:
             log.warning("presence refused: %s", error)
             # A superseded session has nothing to say any more.

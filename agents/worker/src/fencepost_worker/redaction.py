@@ -6,7 +6,7 @@ Its token, the key of its endpoint, and what its environment names as secret.  W
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -61,10 +61,6 @@ class Secrets:
         if isinstance(value, dict):
             return {name: self.of_json(member) for name, member in value.items()}
         return value
-
-    def hidden(self, read: Callable[[], Any]) -> Callable[[], Any]:
-        """Return the reading without the secrets in what it reads."""
-        return lambda: self.of_json(read())
 
     def _read_files(self) -> None:
         for path in self._files:

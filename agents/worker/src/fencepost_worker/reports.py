@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 from uuid_utils.compat import uuid7
 
+from fencepost_worker import rules
 from fencepost_worker.claim import Claim
-from fencepost_worker.client import Call, NoRoom
-from fencepost_worker.documents import MAX_CODE_CHARS, MAX_MESSAGE_CHARS
+from fencepost_worker.client import Call, NoRoom, Problem
+from fencepost_worker.documents import MAX_MESSAGE_CHARS
 from fencepost_worker.exchange import Result
 from fencepost_worker.identity import canonical, sha256_hex
 from fencepost_worker.journal import Report
@@ -21,6 +22,7 @@ WORDS = frozenset(
         "context_type", "tool_sequence", "success_signal", "failure_signal",
     }
 )  # fmt: skip
+REPORT_REFUSED = "its report was refused"
 SAYING = ("/fail", "/escalate", "/defer", "/reflections")
 #: Of a deferral: where the refusal suggests none, and the longest that is taken.
 DEFER_SECONDS, DEFER_SECONDS_MAX = 300, 86_400
@@ -96,8 +98,8 @@ def of_failure(
     """
     body: dict[str, Any] = claim.authority | {
         "worker_id": worker_id,
-        "error_code": code[:MAX_CODE_CHARS],
-        "error_message": message[:MAX_MESSAGE_CHARS],
+        "error_code": rules.name(code),
+        "error_message": rules.message(message, chars_max=MAX_MESSAGE_CHARS) or code,
         "retryable": retryable,
     }
     if progress is not None:
@@ -111,11 +113,27 @@ def of_deferral(claim: Claim, refusal: NoRoom, *, worker_id: str) -> Report:
     seconds = int(problem.after_seconds or DEFER_SECONDS)
     body = claim.authority | {
         "worker_id": worker_id,
-        "reason": f"{problem.reason}: {problem.detail}"[:MAX_MESSAGE_CHARS],
+        "reason": rules.message(f"{problem.reason}: {problem.detail}", chars_max=MAX_MESSAGE_CHARS),
         "retry_after_seconds": min(max(seconds, 1), DEFER_SECONDS_MAX),
     }
     defer = Call("POST", job_path(claim, "defer"), body)
     return Report((defer,) if refusal.release is None else (refusal.release, defer))
+
+
+def in_fewer_words(call: Call, problem: Problem) -> Call | None:
+    """Return a failure whose words the control plane does not take, without them.
+
+    None where it is no such refusal, or there are no fewer words left.
+    """
+    body = call.body or {}
+    if not call.path.endswith("/fail") or problem.code != "INVALID_ARGUMENT":
+        return None
+    refusal = f"{REPORT_REFUSED}: {problem.detail}"
+    if body.get("error_message", "").startswith(REPORT_REFUSED):
+        return None
+    fewer = {name: value for name, value in body.items() if name != "progress"}
+    words = rules.message(refusal, chars_max=MAX_MESSAGE_CHARS)
+    return replace(call, body=fewer | {"error_message": words})
 
 
 def without_secrets(report: Report, secrets: Secrets) -> Report:
@@ -153,8 +171,14 @@ def _complete(claim: Claim, result: Result, *, worker_id: str) -> Call:
 
 
 def _escalate(claim: Claim, escalation: dict[str, Any], *, worker_id: str) -> Call:
-    body = claim.authority | {"worker_id": worker_id} | escalation
+    body = claim.authority | {"worker_id": worker_id, "reason": _words(escalation["reason"])}
+    if (notify_to := escalation.get("notify_to")) is not None:
+        body["notify_to"] = rules.message(notify_to, chars_max=rules.NOTIFY_CHARS_MAX)
     return Call("POST", job_path(claim, "escalate"), body)
+
+
+def _words(text: str) -> str:
+    return rules.message(text) or "[nothing that can be shown]"
 
 
 def _fact(claim: Claim, fact: dict[str, Any], *, worker_id: str) -> Call:
@@ -182,8 +206,9 @@ def _execution_result(claim: Claim, result: Result) -> Call:
     if result.outcome == "succeeded":
         delivered = delivered_result(result)
         body |= {"result": delivered, "result_sha256": sha256_hex(canonical(delivered))}
-    for name in ("usage", "error_code"):
-        if document[name] is not None:
-            body[name] = document[name]
+    if document["usage"] is not None:
+        body["usage"] = document["usage"]
+    if document["error_code"] is not None:
+        body["error_code"] = rules.name(document["error_code"])
     path = f"/v1/executions/{document['external_request_id']}/result"
     return Call("POST", path, body, key=str(uuid7()))

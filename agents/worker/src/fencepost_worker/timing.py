@@ -9,13 +9,14 @@ CAP_SECONDS = 30.0
 #: 2 ** 16 times any base is past every cap; a larger exponent would only overflow.
 MAX_EXPONENT = 16
 
-# CLOCK_BOOTTIME goes on while the machine sleeps, as the server's clock does.
-STEADY_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+# CLOCK_BOOTTIME goes on while the machine sleeps, as the server's clock does. None where there is
+# no such clock; the monotonic one may then stand still in a sleep.
+STEADY_CLOCK: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def steady_now() -> float:
     """Return seconds on a clock that is never set back and that counts suspended time."""
-    return time.clock_gettime(STEADY_CLOCK)
+    return time.monotonic() if STEADY_CLOCK is None else time.clock_gettime(STEADY_CLOCK)
 
 
 def retry_delay_s(

@@ -22,6 +22,7 @@ from fencepost_worker.claim import Claim
 from fencepost_worker.client import Call, ControlPlane, GaveUp, Problem, Refused
 from fencepost_worker.exchange import Exchange, Result
 from fencepost_worker.lease import Ended, Lease, LeaseEnded
+from fencepost_worker.network import Network, cause
 from fencepost_worker.timing import retry_delay_s, steady_now
 from fencepost_worker.workspace import DEFAULT_MEDIA_TYPE
 
@@ -124,14 +125,16 @@ class Artifact:
 def stored_name(name: str) -> str:
     """Return the name as one without a folder: the store keeps files side by side."""
     bare = re.sub(r"[/\\]", "-", name)
-    return "".join(char if char.isprintable() else "_" for char in bare)
+    seen = "".join(char if char.isprintable() else "_" for char in bare)
+    return seen if seen.strip() else "_"
 
 
 class Uploads:
     """Takes the artifacts of results to the store. Thread-safe."""
 
-    def __init__(self, *, plane: ControlPlane) -> None:
+    def __init__(self, *, plane: ControlPlane, network: Network | None = None) -> None:
         self._plane = plane
+        self._network = network or Network()
 
     def deliver(
         self,
@@ -158,7 +161,7 @@ class Uploads:
 
         described = []
         try:
-            with httpx2.Client(trust_env=False, follow_redirects=False) as store:
+            with self._network.client() as store:
                 for number, artifact in enumerate(result.document["artifacts"], 1):
                     sha256 = artifact.get("sha256")
                     path = path_of(sha256) if sha256 else None
@@ -240,7 +243,7 @@ class _Delivery:
         except httpx2.InvalidURL as error:
             raise Undelivered("the grant's address cannot be read") from error
         except httpx2.HTTPError as error:
-            log.warning("the store gave no answer: %s", type(error).__name__)
+            log.warning("the store gave no answer: %s", cause(error, granted.url))
             return Sent.UNKNOWN
         if 200 <= status < 300 or status == THERE_ALREADY:
             return Sent.STORED

@@ -1,6 +1,7 @@
 """Workspaces: a folder of its own for every attempt, and the artifacts taken out of it."""
 
 import hashlib
+import itertools
 import os
 import stat
 import tempfile
@@ -17,6 +18,10 @@ CHUNK_BYTES = 1024 * 1024
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 
 
+#: A folder can be opened, and a file in it by the folder's handle.
+CAN_OPEN_INSIDE = hasattr(os, "O_DIRECTORY") and os.open in os.supports_dir_fd
+
+
 class ArtifactRefused(Exception):
     """A named artifact is not a regular file inside the workspace's artifacts folder."""
 
@@ -29,6 +34,31 @@ class Workspace:
     artifacts: Path
     progress: Path
     process: Path
+    log: Path
+
+    def note(self, line: str) -> None:
+        """Add a line to the work's log, if it can be written.
+
+        :raises OSError: it cannot, or something else than a file is there.
+        """
+        # The folder is the program's: no link is followed, and no pipe waited for.
+        careful = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | careful
+        with os.fdopen(os.open(self.log, flags, durable.FILE_MODE), "ab") as file:
+            file.write(f"{line}\n".encode(errors="replace"))
+
+    def leave(self, name: str, content: bytes) -> str:
+        """Leave an artifact under this name, or the next one that is free; return which."""
+        stem, dot, suffix = name.partition(".")
+        for number in itertools.count(2):
+            try:
+                with (self.artifacts / name).open("xb") as file:
+                    file.write(content)
+            except FileExistsError:
+                name = f"{stem}-{number}{dot}{suffix}"
+            else:
+                return name
+        raise AssertionError("no end of names")
 
 
 class Workspaces:
@@ -48,6 +78,7 @@ class Workspaces:
             progress=folder / "progress.json",
             # Beside the folder that the program works in, so that it cannot write there.
             process=root / "process.json",
+            log=folder / "fencepost.log",
         )
 
     def open(self, *, task_id: str, attempt: int) -> Workspace:
@@ -123,6 +154,8 @@ def _open_inside(folder: Path, name: str) -> int:
 
     :raises ArtifactRefused: it is missing, a link, or not a regular file.
     """
+    if not CAN_OPEN_INSIDE:
+        return _open_by_path(folder, name)
     *parents, last = PurePosixPath(name).parts
     handle = -1
     try:
@@ -142,3 +175,21 @@ def _open_inside(folder: Path, name: str) -> int:
         os.close(file)
         raise ArtifactRefused(f"{name} is not a regular file")
     return file
+
+
+def _open_by_path(folder: Path, name: str) -> int:
+    """Open the file where no folder can be; a link on the way is seen, if not made meanwhile.
+
+    :raises ArtifactRefused: as `_open_inside` does.
+    """
+    path = folder
+    try:
+        for part in PurePosixPath(name).parts:
+            path = path / part
+            if path.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
+                raise ArtifactRefused(f"{name}: a link")
+        if not path.is_file():
+            raise ArtifactRefused(f"{name} is not a regular file")
+        return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        raise ArtifactRefused(f"{name}: {error.strerror}") from error

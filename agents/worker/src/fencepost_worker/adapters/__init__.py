@@ -29,7 +29,14 @@ class RuntimeAdapter(ABC):
         return self._executor.open(job, runtime=self.runtime, attempt=attempt)
 
     def progress(self, *, task_id: str, attempt: int) -> dict[str, Any] | None:
-        """Return the last progress that the work reported, if the runtime knows of any."""
+        """Return the last progress that the work reported, if the runtime knows of any.
+
+        :raises NotStrict: what it reported cannot be sent.
+        """
+        return None
+
+    def tell(self, *, task_id: str, attempt: int, line: str) -> None:
+        """Put a line into the log of the work, for who wrote it. The default has none."""
         return None
 
     def kept_artifact(self, sha256: str) -> Path | None:

@@ -5,11 +5,9 @@ result in `$FENCEPOST_ARTIFACTS`, and may write `$FENCEPOST_PROGRESS`, a small J
 heartbeats carry.
 """
 
-import json
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -17,9 +15,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from fencepost_worker import durable
+from fencepost_worker import durable, processes, rules
 from fencepost_worker.adapters import RuntimeAdapter
-from fencepost_worker.exchange import Request, Result, ResultRefused
+from fencepost_worker.exchange import (
+    MENDED_MEMBER,
+    Request,
+    Result,
+    ResultRefused,
+    ResultTooLarge,
+)
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.lease import Ended, Lease
 from fencepost_worker.workspace import ArtifactRefused, Workspace, Workspaces
@@ -73,11 +77,13 @@ class CommandAdapter(RuntimeAdapter):
         self._workspaces = workspaces
         self._program = resolved_program(program)
         self._stop_grace_s = stop_grace_s
+        self._programs: dict[tuple[str, int], Program] = {}
 
     def invoke(self, request: Request, *, lease: Lease, grant: Grant) -> Result:
         """Run the program once; see `RuntimeAdapter.invoke`."""
         workspace = self._workspaces.open(task_id=request.task_id, attempt=request.attempt)
         program = Program(self._program, request=request, workspace=workspace)
+        self._programs[request.task_id, request.attempt] = program
         code = program.wait(lease, stop_grace_s=self._stop_grace_s)
         if code is None:
             ended = lease.ended
@@ -85,15 +91,29 @@ class CommandAdapter(RuntimeAdapter):
         return self._result(request, workspace, program, code)
 
     def progress(self, *, task_id: str, attempt: int) -> dict[str, Any] | None:
-        """Return what the program last wrote to its progress file."""
+        """Return what the program last wrote to its progress file.
+
+        :raises NotStrict: it is no JSON object, or too large.
+        """
         path = self._workspaces.of(task_id=task_id, attempt=attempt).progress
         try:
-            if path.stat().st_size > MAX_PROGRESS_BYTES:
-                return None
-            document = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+            with path.open("rb") as file:
+                content = file.read(MAX_PROGRESS_BYTES + 1)
+        except OSError:
             return None
-        return document if isinstance(document, dict) else None
+        if len(content) > MAX_PROGRESS_BYTES:
+            raise rules.NotStrict(rules.Fault("", f"more than {MAX_PROGRESS_BYTES} bytes"))
+        # Between being emptied and written again there is nothing in it.
+        document = rules.read(content) if content else None
+        if document is not None and not isinstance(document, dict):
+            raise rules.NotStrict(rules.Fault("", "not a JSON object"))
+        return document
+
+    def tell(self, *, task_id: str, attempt: int, line: str) -> None:
+        """Say the line after what the program wrote to standard error, and in its log file."""
+        if (program := self._programs.get((task_id, attempt))) is not None:
+            program.say(line)
+        self._workspaces.of(task_id=task_id, attempt=attempt).note(line)
 
     def kept_artifact(self, sha256: str) -> Path | None:
         """Return where the artifact of this checksum is kept."""
@@ -103,12 +123,13 @@ class CommandAdapter(RuntimeAdapter):
         """Kill the program that a lost worker process left behind, with its whole group."""
         record = self._workspaces.of(task_id=task_id, attempt=attempt).process
         left = durable.read_document(record)
-        if left is not None and started_ticks(left["pid"]) == left["started"] is not None:
+        if left is not None and processes.started_ticks(left["pid"]) == left["started"] is not None:
             log.warning("killing a program that outlived its worker: pid %s", left["pid"])
-            _signal_group(left["pid"], signal.SIGKILL)
+            processes.kill(left["pid"])
 
     def discard(self, *, task_id: str, attempt: int) -> None:
         """Remove the attempt's workspace."""
+        self._programs.pop((task_id, attempt), None)
         self._workspaces.discard(task_id=task_id, attempt=attempt)
 
     def _result(
@@ -122,7 +143,7 @@ class CommandAdapter(RuntimeAdapter):
                 retryable=False,
             )
         try:
-            result = Result.of(request, _strict_json(program.output))
+            result = self._read(request, workspace, program.output)
             if code != 0 and result.outcome == "succeeded":
                 raise ResultRefused("the program failed and says that it succeeded")
             kept = self._workspaces.keep(workspace, result.document["artifacts"])
@@ -136,6 +157,26 @@ class CommandAdapter(RuntimeAdapter):
                 return Result.failed(request, code=error.code, message=str(error), retryable=False)
         message = program.errors or f"the program ended with {code} and said nothing"
         return Result.failed(request, code=_exit_name(code), message=message, retryable=True)
+
+    def _read(self, request: Request, workspace: Workspace, output: bytes) -> Result:
+        """Return the result that the program wrote; too large for a request, it is an artifact."""
+        try:
+            document = rules.read(output)
+        except rules.NotStrict as error:
+            fault = error.fault.detail
+            raise ResultRefused(f"standard output is not one JSON document: {fault}") from error
+        try:
+            return Result.of(request, document)
+        except ResultTooLarge as error:
+            whole = error.document
+            name = workspace.leave("result.json", rules.encoded(whole["result"]))
+            faults = [{"pointer": "", "detail": f"{error}; all of it is the artifact {name}"}]
+            artifact = {"name": name, "media_type": "application/json"}
+            return Result.of(
+                request,
+                whole
+                | {"result": {MENDED_MEMBER: faults}, "artifacts": [*whole["artifacts"], artifact]},
+            )
 
 
 class Program:
@@ -151,16 +192,17 @@ class Program:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,
+            **processes.own_group(),
         )
         self.output = b""
         self.overflowed = False
         self._error_tail = b""
+        self._error_lock = threading.Lock()
         self._suspended = False
         self._exited = threading.Event()
         self._wake: Callable[[], None] = lambda: None
         pid = self._process.pid
-        process = {"pid": pid, "started": started_ticks(pid)}
+        process = {"pid": pid, "started": processes.started_ticks(pid)}
         durable.replace(workspace.process, durable.encode(process))
         streams = self._process
         assert streams.stdin and streams.stdout and streams.stderr
@@ -175,6 +217,10 @@ class Program:
     def errors(self) -> str:
         """Return the end of what it wrote to standard error."""
         return self._error_tail.decode(errors="replace").strip()
+
+    def say(self, line: str) -> None:
+        """Add a line of the worker's own to what the program wrote to standard error."""
+        self._keep_error(f"\nfencepost: {line}\n".encode(errors="replace"))
 
     def wait(self, lease: Lease, *, stop_grace_s: float) -> int | None:
         """Wait for the program under the lease, pausing it as told.
@@ -192,8 +238,8 @@ class Program:
                 self._reap()
                 return None
             self._suspended = lease.paused
-            number = signal.SIGSTOP if self._suspended else signal.SIGCONT
-            _signal_group(self._process.pid, number)
+            change = processes.suspend if self._suspended else processes.resume
+            change(self._process.pid)
         return self._reap()
 
     def _over(self) -> bool:
@@ -201,13 +247,12 @@ class Program:
 
     def _stop(self, *, grace_s: float) -> None:
         if grace_s > 0:
-            _signal_group(self._process.pid, signal.SIGTERM)
-            _signal_group(self._process.pid, signal.SIGCONT)
+            processes.ask_to_end(self._process.pid)
             self._exited.wait(grace_s)
 
     def _reap(self) -> int:
         # The group's id stays taken until the program is reaped, so this hits nobody else.
-        _signal_group(self._process.pid, signal.SIGKILL)
+        processes.kill(self._process.pid)
         self._exited.wait()
         code = self._process.wait()
         for thread in self._threads:
@@ -215,7 +260,7 @@ class Program:
         return code
 
     def _await_exit(self) -> None:
-        os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+        processes.await_exit(self._process)
         self._exited.set()
         self._wake()
 
@@ -239,32 +284,17 @@ class Program:
     def _read_errors(self, stream: IO[bytes]) -> None:
         with stream:
             while chunk := os.read(stream.fileno(), READ_BYTES):
-                self._error_tail = (self._error_tail + chunk)[-STDERR_TAIL_BYTES:]
+                self._keep_error(chunk)
 
-
-def started_ticks(pid: int) -> int | None:
-    """Return when the process started, in clock ticks since boot, or None where unknown.
-
-    With the pid it names one process for ever; a pid alone is reused. Source: proc(5), field 22.
-    """
-    try:
-        line = Path(f"/proc/{int(pid)}/stat").read_text()
-    except OSError:
-        return None
-    return int(line.rpartition(")")[2].split()[19])
+    def _keep_error(self, content: bytes) -> None:
+        with self._error_lock:
+            self._error_tail = (self._error_tail + content)[-STDERR_TAIL_BYTES:]
 
 
 def _thread(target: Callable[..., None], *args: Any) -> threading.Thread:
     thread = threading.Thread(target=target, args=args, daemon=True)
     thread.start()
     return thread
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    try:
-        os.killpg(pid, number)
-    except ProcessLookupError:
-        log.debug("the program's group has ended")
 
 
 def _environment(request: Request, workspace: Workspace) -> dict[str, str]:
@@ -278,17 +308,6 @@ def _environment(request: Request, workspace: Workspace) -> dict[str, str]:
         "FENCEPOST_ARTIFACTS": str(workspace.artifacts),
         "FENCEPOST_PROGRESS": str(workspace.progress),
     }
-
-
-def _strict_json(content: bytes) -> Any:
-    try:
-        return json.loads(content, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise ResultRefused("standard output is not one JSON document") from error
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _exit_name(code: int) -> str:

@@ -4,7 +4,6 @@ The external request id is the agent's idempotency key.  A request is repeated o
 of it was sent; whatever happens after that is an answer, or an unknown outcome.
 """
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterator
@@ -14,10 +13,12 @@ from typing import Any
 
 import httpx2
 
+from fencepost_worker import rules
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.exchange import MAX_RESULT_BYTES, Request, Result, ResultRefused
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.lease import Lease
+from fencepost_worker.network import Network, cause
 from fencepost_worker.timing import retry_delay_s
 
 log = logging.getLogger("fencepost_worker")
@@ -55,12 +56,14 @@ class Endpoint:
         url: str,
         key_file: Path | None = None,
         silence_s: float = SILENCE_TIMEOUT_SECONDS,
+        network: Network | None = None,
     ) -> None:
         """Make an endpoint; the key file is read for each request, so that it can be rotated.
 
         :param silence_s: seconds without a byte after which the outcome is unknown.
         """
         self._url = url
+        self._network = network or Network()
         self._key_file = key_file
         self._timeout = httpx2.Timeout(silence_s, connect=min(CONNECT_TIMEOUT_SECONDS, silence_s))
 
@@ -80,8 +83,8 @@ class Endpoint:
         }
         if self._key_file is not None:
             headers["Authorization"] = f"Bearer {self._key_file.read_text().strip()}"
-        content = json.dumps(document, allow_nan=False).encode()
-        with httpx2.Client(timeout=self._timeout, trust_env=False) as client:
+        content = rules.encoded(document)
+        with self._network.client(timeout=self._timeout) as client:
             outgoing = client.build_request("POST", self._url, content=content, headers=headers)
             try:
                 response = _sent(client, outgoing, lease=lease, grant=grant)
@@ -91,22 +94,25 @@ class Endpoint:
                 finally:
                     response.close()
             except httpx2.HTTPError as error:
-                raise OutcomeUnknown(f"the answer was lost: {type(error).__name__}") from error
+                lost = f"the answer was lost: {cause(error, self._url)}"
+                raise OutcomeUnknown(lost) from error
 
 
 def _sent(
     client: httpx2.Client, outgoing: httpx2.Request, *, lease: Lease, grant: Grant
 ) -> httpx2.Response:
+    why = f"{outgoing.url.host}: there was no time left"
     for tries in range(1, MAX_CONNECT_TRIES + 1):
         if grant.over or lease.ended is not None:
             break
         try:
             return client.send(outgoing, stream=True)
         except NOT_CONNECTED as error:
-            log.warning("%s: %s", outgoing.url.host, type(error).__name__)
+            why = cause(error, str(outgoing.url))
+            log.warning("%s", why)
         if tries < MAX_CONNECT_TRIES and not lease.carry_on(retry_delay_s(tries)):
             break
-    raise NothingSent(f"{outgoing.url.host} could not be reached")
+    raise NothingSent(f"it could not be reached: {why}")
 
 
 def _check_status(response: httpx2.Response) -> None:
@@ -200,8 +206,8 @@ class HttpAdapter(RuntimeAdapter):
             ) as response:
                 content = read_bounded(response)
             try:
-                return Result.of(request, json.loads(content))
-            except ValueError as error:
-                raise ResultRefused("the answer is not JSON") from error
+                return Result.of(request, rules.read(content))
+            except rules.NotStrict as error:
+                raise ResultRefused(f"the answer is not JSON: {error.fault.detail}") from error
 
         return under_lease(lease, lambda: result_of(request, ask, name="AGENT"))

@@ -3,7 +3,7 @@ from django.db import migrations
 
 
 class Migration(migrations.Migration):
-    dependencies = [("governance", "0016_further_scopes")]
+    dependencies = [("governance", "0020_further_scopes")]
 
     operations = [
         ValidateConstraint(model_name="budget", name="budget_key_iff_scoped"),

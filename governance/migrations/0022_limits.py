@@ -62,7 +62,7 @@ class Migration(migrations.Migration):
     """Let calls be limited: requests and tokens per minute, and how many are open."""
 
     dependencies = [
-        ("governance", "0017_further_scopes_hold"),
+        ("governance", "0021_further_scopes_hold"),
     ]
 
     operations = [

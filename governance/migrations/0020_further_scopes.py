@@ -48,7 +48,7 @@ def replaced(model: str, check: CheckConstraint) -> list[migrations.operations.b
 class Migration(migrations.Migration):
     """Let budgets be for submitters, labels, models and providers, of an hour and of a week."""
 
-    dependencies = [("governance", "0015_rows_are_stated")]
+    dependencies = [("governance", "0019_spend_by_hour")]
 
     operations = [
         widened("budget", "scope", models.CharField(max_length=9, choices=SCOPES)),

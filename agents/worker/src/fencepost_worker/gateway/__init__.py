@@ -1,0 +1,1 @@
+"""The model gateway: an address on loopback through which a program's model calls are governed."""

@@ -1,0 +1,102 @@
+"""What goes over the wire beside bodies: which headers pass, and the answer to a program."""
+
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Any
+
+Headers = list[tuple[bytes, bytes]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+#: Headers of a program that a provider gets to see; nothing that names the machine or the key.
+PASSED_ON = frozenset(
+    {
+        b"accept", b"content-type", b"user-agent", b"anthropic-version", b"anthropic-beta",
+        b"openai-beta", b"idempotency-key", b"http-referer", b"x-title",
+    }
+)  # fmt: skip
+PASSED_ON_PREFIX = b"x-stainless-"
+#: Headers of a provider that are of its connection, or would be kept by a program as a session.
+KEPT_BACK = frozenset(
+    {
+        b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"te", b"trailer",
+        b"transfer-encoding", b"upgrade", b"set-cookie", b"alt-svc", b"strict-transport-security",
+        b"content-length", b"x-should-retry",
+    }
+)  # fmt: skip
+#: A program that is told to wait longer would hang; official SDKs obey for hours.
+RETRY_AFTER_SECONDS_MAX = 60
+STATUS_MAX = 599
+BAD_GATEWAY = 502
+
+
+def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """Return the headers of a program's request that go to the provider."""
+    return [
+        (name.decode("latin-1"), value.decode("latin-1"))
+        for name, value in headers
+        if name in PASSED_ON or name.startswith(PASSED_ON_PREFIX)
+    ]
+
+
+def passed_back(raw: Iterable[tuple[bytes, bytes]], *, status: int, whole: bool) -> Headers:
+    """Return the headers of a provider's answer that go to the program.
+
+    A final refusal tells official SDKs not to repeat it: each repetition would be a call of its
+    own, with a reservation of its own.
+
+    :param whole: the body goes on byte for byte, so that its length is known.
+    """
+    kept: Headers = []
+    for name, value in raw:
+        lower = name.lower()
+        length = whole and lower == b"content-length"
+        if (lower in KEPT_BACK and not length) or (status >= 400 and _too_long(lower, value)):
+            continue
+        kept.append((lower, value))
+    if status >= 400:
+        kept.append((b"x-should-retry", b"false"))
+    return kept
+
+
+def _too_long(name: bytes, value: bytes) -> bool:
+    if name not in (b"retry-after", b"retry-after-ms"):
+        return False
+    try:
+        seconds = float(value) / (1000 if name.endswith(b"-ms") else 1)
+    except ValueError:  # a date, which may be any
+        return True
+    return not 0 <= seconds <= RETRY_AFTER_SECONDS_MAX
+
+
+class Reply:
+    """The answer to a program, which may go away at any time; what is then written is nothing."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.started = False
+        self.finished = False
+        self.gone = False
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Send status and headers."""
+        self.started = True
+        if not self.gone:
+            known = status if 100 <= status <= STATUS_MAX else BAD_GATEWAY
+            await self._send({"type": "http.response.start", "status": known, "headers": headers})
+
+    async def write(self, content: bytes) -> None:
+        """Send a part of the body, at the pace at which it is taken."""
+        if content and not self.gone:
+            await self._send({"type": "http.response.body", "body": content, "more_body": True})
+
+    async def finish(self) -> None:
+        """End the body. One that is never finished is broken off when the handler returns."""
+        self.finished = True
+        if not self.gone:
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send a whole answer."""
+        length = (b"content-length", str(len(body)).encode())
+        await self.start(status, [each for each in headers if each[0] != length[0]] + [length])
+        await self.write(body)
+        await self.finish()
