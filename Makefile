@@ -56,14 +56,15 @@ demo-recovery: $(VENV)/.installed ## attempt 6 of 6 failed: rework, extension 6 
 	@exec $(BIN)/python manage.py demo_recovery $(ARGS)
 
 test: $(VENV)/.installed-dev ## run the suite on a PostgreSQL of its own (ARGS="-k claim")
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 races: $(VENV)/.installed-dev ## run the two-connection tests only
 	@$(BIN)/python -m pytest tests/races $(ARGS)
 
-simulate: $(VENV)/.installed-dev ## ten minutes of unlucky lives (SIMULATION_SECONDS, SIMULATION_SEED)
+simulate: $(VENV)/.installed-dev ## ten minutes of unlucky lives, and 100 random ones (SIMULATION_SECONDS, SIMULATION_SEED, FENCEPOST_LIVES)
 	@SIMULATION_SECONDS=$${SIMULATION_SECONDS:-600} SIMULATION_SEED=$${SIMULATION_SEED:-$$(date +%s)} \
-		$(BIN)/python -m pytest tests/simulation -s $(ARGS)
+		FENCEPOST_LIVES=$${FENCEPOST_LIVES:-100} \
+		$(BIN)/python -m pytest tests/simulation tests/invariants/test_lives.py -s $(ARGS)
 
 mutants: $(VENV)/.installed-dev ## break each guard in a copy and see the tests notice (ARGS="token")
 	@$(BIN)/python -m tests.mutants $(ARGS)

@@ -10,8 +10,18 @@ from datetime import datetime
 from typing import Any, Protocol, TypedDict
 
 
+class ModelNamedOut(TypedDict):
+    """A model that a policy allows, and over which calls of it are made."""
+
+    provider: str
+    model: str
+    api: str
+
+
 class JobTypeOut(TypedDict):
     """A kind of task that the agent is given.
+
+    `models`: those that a policy allows to some task of the type, whatever its risk tier.
 
     `uses_model` is `model_use` as workers of the first release know it: whether it is `required`.
     """
@@ -20,6 +30,7 @@ class JobTypeOut(TypedDict):
     runtime: str
     model_use: str
     effects: str
+    models: list[ModelNamedOut]
     uses_model: bool
     lease_seconds: int
     attempt_timeout_seconds: int | None

@@ -7,13 +7,29 @@ from datetime import datetime
 
 from django.db.models import Count, Max
 
-from agents.workload import JobTypeOut
-from governance.core import clock
+from agents.models import RISK_TIERS
+from agents.workload import JobTypeOut, ModelNamedOut
+from governance.core import clock, sql
 from governance.core.isolation import in_any_case
+from governance.money.policies import POLICY
 from jobs.models import Execution, JobType, Lease, ModelUse, Permit
 from jobs.transitions.claims import CLAIM_LIMIT_MAX, LEASE_SECONDS_MAX, LEASE_SECONDS_MIN
 from jobs.transitions.leases import HEARTBEATS_MAX
 from jobs.transitions.uploads import GRANTS_MAX
+
+# Few rows each: the types of an agent, the tiers, and the models of the policy in force for them.
+MODELS_OF_TYPES = (
+    "SELECT y.name AS task_type, m.provider, m.name AS model, m.api"
+    "  FROM jobs_jobtype y JOIN agents_agent a ON a.id = y.agent_id"
+    f" CROSS JOIN unnest(ARRAY{list(RISK_TIERS)}) AS t(tier)"
+    " CROSS JOIN LATERAL"
+    f" ({POLICY.format(agent='a.name', job_type='y.name', risk_tier='t.tier')}) o"
+    "  JOIN governance_routepolicymodel l ON l.policy_id = o.id"
+    "  JOIN governance_languagemodel m ON m.id = l.model_id AND m.enabled"
+    " WHERE y.agent_id = %(agent_id)s AND y.enabled"
+    " GROUP BY y.name, m.provider, m.name, m.api"
+    " ORDER BY y.name, min(l.position), m.provider, m.name"
+)
 
 
 class JobsWorkload:
@@ -59,12 +75,20 @@ class JobsWorkload:
 
     def job_types(self, *, agent_id: int) -> list[JobTypeOut]:
         rows = JobType.objects.filter(agent_id=agent_id, enabled=True).order_by("name")
+        models: dict[str, list[ModelNamedOut]] = {}
+        [rows_of_models] = sql.pipeline(sql.Statement(MODELS_OF_TYPES, {"agent_id": agent_id}))
+        for row in rows_of_models:
+            named: ModelNamedOut = {
+                "provider": row["provider"], "model": row["model"], "api": row["api"]
+            }  # fmt: skip
+            models.setdefault(row["task_type"], []).append(named)
         return [
             {
                 "task_type": row.name,
                 "runtime": row.runtime,
                 "model_use": row.model_use,
                 "effects": row.effects,
+                "models": models.get(row.name, []),
                 "uses_model": row.model_use == ModelUse.REQUIRED,
                 "lease_seconds": row.lease_seconds,
                 "attempt_timeout_seconds": row.attempt_timeout_seconds,

@@ -3,14 +3,17 @@
 import csv
 import hashlib
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from worker_io import Undoable, artifact, input_folder, run, tell_progress
+from worker_io import Undoable, artifact, ask_model, input_folder, run, tell_progress
 
+#: What it asks for; its policy may let it have another.
+MODEL = "standin-1"
 MAX_ENUM_VALUES = 6
 MAX_SAMPLES = 3
 TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -202,10 +205,27 @@ def artifact_production(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def content_prep(request: dict[str, Any]) -> dict[str, Any]:
+    """Write release notes: what a model says of them, and a line for each change."""
+    if "OPENAI_BASE_URL" not in os.environ:
+        raise Undoable("there is no model to ask")
+    text = ask_model(MODEL, f"{request['title']}\n\n{request['goal']}")
+    lines = [f"# {request['title']}", "", text, ""]
+    lines += [f"- {name}: {value}" for name, value in sorted(request["inputs"].items())]
+    notes = artifact("release-notes.md", "\n".join(lines) + "\n", media_type="text/markdown")
+    return {"result": {"summary": text}, "artifacts": [notes]}
+
+
 def healthcheck(request: dict[str, Any]) -> dict[str, Any]:
     """Say that this program can be started and answers."""
     return {"result": {"summary": "alive"}}
 
 
 if __name__ == "__main__":
-    run({"artifact_production": artifact_production, "healthcheck": healthcheck})
+    run(
+        {
+            "artifact_production": artifact_production,
+            "content_prep": content_prep,
+            "healthcheck": healthcheck,
+        }
+    )

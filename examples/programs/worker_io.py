@@ -7,6 +7,7 @@ and `execution-result.schema.json`.
 import json
 import os
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,3 +62,23 @@ def tell_progress(**progress: Any) -> None:
     new = path.with_suffix(".new")
     new.write_text(json.dumps(progress), encoding="utf-8")
     new.replace(path)
+
+
+def ask_model(model: str, question: str) -> str:
+    """Return what a model answers.
+
+    Any SDK does the same from the same variables: the worker's gateway is at that address, and the
+    provider's own key is the worker's.
+    """
+    body = {"model": model, "messages": [{"role": "user", "content": question}]}
+    request = urllib.request.Request(
+        f"{os.environ['OPENAI_BASE_URL']}/chat/completions",
+        data=json.dumps(body).encode(),
+        headers={
+            "Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}",
+            "Content-Type": "application/json",
+        },
+    )
+    with urllib.request.urlopen(request) as answer:
+        text: str = json.load(answer)["choices"][0]["message"]["content"]
+    return text

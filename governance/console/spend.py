@@ -73,7 +73,7 @@ class BudgetLine:
         )
 
 
-class Asked(forms.Form):
+class PageQuery(forms.Form):
     """What of the whole is asked for; what is not there or not valid is not asked for."""
 
     days = forms.TypedChoiceField(
@@ -94,7 +94,7 @@ class Asked(forms.Form):
         return self.cleaned_data.get("days") or DAYS_SHOWN
 
 
-class AskedRows(Asked):
+class RowsQuery(PageQuery):
     """Which rows are asked for: of some days, of one kind, older than one."""
 
     first = forms.DateField(required=False)
@@ -130,8 +130,8 @@ class SpendHourAdmin(PlainPage):
         """Show what was spent on the last days, and where budgets stand."""
         if not self.has_view_permission(request):
             raise PermissionDenied
-        asked, now = Asked(request.GET), now_of(request)
-        narrowed, days = asked.narrowed(), asked.span()
+        query, now = PageQuery(request.GET), now_of(request)
+        narrowed, days = query.narrowed(), query.span()
         last = now.astimezone(UTC).date()
         first = last - timedelta(days=days - 1)
         found = rollups.read_spent(first=first, last=last, narrowed=narrowed)
@@ -163,8 +163,8 @@ class SpendHourAdmin(PlainPage):
         """Show the rows of a figure, the newest first."""
         if not (self.has_view_permission(request) and _may_see_rows(request)):
             raise PermissionDenied
-        asked = AskedRows(request.GET)
-        narrowed, given = asked.narrowed(), asked.cleaned_data
+        query = RowsQuery(request.GET)
+        narrowed, given = query.narrowed(), query.cleaned_data
         last = given.get("last") or now_of(request).astimezone(UTC).date()
         first = max(given.get("first") or last, last - timedelta(days=DAYS_MAX - 1))
         only = given.get("only") or spent_rows.ALL
@@ -195,15 +195,15 @@ def _may_see_rows(request: HttpRequest) -> bool:
     return request.user.has_perms([f"governance.view_{name}" for name in names])
 
 
-def _link(page: str, **asked: Any) -> str:
-    return f"{reverse(f'admin:governance_spendhour_{page}')}?{urlencode(asked)}"
+def _link(page: str, **parameters: Any) -> str:
+    return f"{reverse(f'admin:governance_spendhour_{page}')}?{urlencode(parameters)}"
 
 
-def _older(shown: list[Shown], **asked: Any) -> str:
+def _older(shown: list[Shown], **parameters: Any) -> str:
     """Return the address of the rows after a full page; none after one that is not full."""
     if len(shown) < spent_rows.ROWS_SHOWN:
         return ""
-    return _link("rows", before=shown[-1].at.isoformat(), before_id=shown[-1].pk, **asked)
+    return _link("rows", before=shown[-1].at.isoformat(), before_id=shown[-1].pk, **parameters)
 
 
 def _flags(row: Shown) -> str:

@@ -119,6 +119,22 @@ def move(function: Callable[P, R]) -> Callable[P, R]:
     return whole
 
 
+def part(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a part of a move: in its transaction, or in one of its own where there is none.
+
+    Whoever calls lets its errors pass, so that it needs no savepoint: two round trips less.
+    """
+
+    @wraps(function)
+    def whole(*args: P.args, **kwargs: P.kwargs) -> R:
+        if connection.in_atomic_block:
+            return function(*args, **kwargs)
+        with transaction.atomic():
+            return function(*args, **kwargs)
+
+    return whole
+
+
 def pipeline(*statements: Statement) -> list[list[Row]]:
     """Run the statements in one round trip and return the rows of each, as dicts.
 

@@ -118,7 +118,7 @@ class Service:
         """Start a worker of an agent, which keeps its journal below `workers/NAME`."""
         self.start(
             f"worker-{name}",
-            *("-m", "fencepost_worker"),
+            *("-m", "fencepost_worker", "run"),
             *("--url", self.url),
             *("--agent", agent),
             *("--token-file", str(token_file)),

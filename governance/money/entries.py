@@ -32,7 +32,6 @@ _USE = object_of(
     cost_basis="u.cost_basis",
     counts=COUNTS,
     usage_odd="u.usage_odd",
-    disputed="u.disputed",
     content_sha256="u.content_sha256",
     recorded_at=INSTANT.format("u.recorded_at"),
     by="u.recorded_by",
@@ -48,8 +47,7 @@ USES = Compared(
     key="use_id",
     # The event names what was counted, and nothing of what was not.
     words=f"e.d || {TEXT_OF_WINDOWS} || jsonb_build_object('by', e.actor,"
-    f" 'usage_odd', e.d->'flags' ? 'usage_odd',"
-    f" 'disputed', e.d->'flags' ? 'disputed', 'counts', {NONE_COUNTED} || (e.d->'counts'))",
+    f" 'usage_odd', e.d->'flags' ? 'usage_odd', 'counts', {NONE_COUNTED} || (e.d->'counts'))",
 )
 
 _KIND = "CASE WHEN a.use_id IS NULL THEN 'reservation.' ELSE 'unreserved_use.' END"

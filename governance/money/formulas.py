@@ -163,6 +163,9 @@ _EXPECTED = (
     "CASE WHEN e.cost_basis = 'none' THEN 0"
     f" WHEN e.input_tokens IS NOT NULL AND NOT ({WHOLE} AND {UNNAMED}) THEN NULL"
     f" WHEN e.cost_basis = 'usage' AND e.input_tokens IS NOT NULL THEN {COST}"
+    # An estimate that has its split is of usage that nobody counted: it costs that.
+    " WHEN e.cost_basis = 'estimate' AND e.cost_split IS NOT NULL"
+    f"  THEN CASE WHEN e.input_tokens IS NOT NULL THEN {COST} END"
     f" WHEN e.cost_basis = 'estimate' AND e.input_tokens IS NOT NULL"
     f"  THEN greatest(r.amount * {SCALE:f}, {COST})"
     f" WHEN e.cost_basis = 'estimate' AND d.request_bytes IS NULL THEN r.amount * {SCALE:f}"

@@ -200,7 +200,7 @@ def resolve(*, end: End, actor: str) -> Resolved:
     return answer
 
 
-@transaction.atomic(savepoint=False)
+@sql.part
 def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainError]:
     """End a set of reservations and return, in their order, what became of each."""
     ids = [end.reservation_id for end in ends]

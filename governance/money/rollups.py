@@ -229,9 +229,10 @@ def _spent(row: sql.Row) -> Spent:
 
 def total_of(spent: Sequence[Spent], name: str = "") -> Spent:
     """Return the sum under another name."""
-    amounts = [sum((getattr(one, each) for one in spent), Decimal(0)) for each in SUMS[:3]]
-    counts = [sum(getattr(one, each) for one in spent) for each in SUMS[3:]]
-    return Spent(name, *amounts, *counts)
+    amounts = {each: sum((getattr(one, each) for one in spent), Decimal(0)) for each in SUMS[:3]}
+    counts = {each: sum(getattr(one, each) for one in spent) for each in SUMS[3:]}
+    sums: dict[str, Any] = {**amounts, **counts}
+    return Spent(name, **sums)
 
 
 def bounds(first: date, last: date) -> tuple[datetime, datetime]:

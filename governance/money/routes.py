@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from django.db.utils import IntegrityError
 from uuid_utils.compat import uuid7
 
@@ -139,7 +138,7 @@ class Routed:
         }
 
 
-@transaction.atomic(savepoint=False)
+@sql.part
 def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     """Decide which model the call may use and hold its upper bound in every budget, or in none.
 

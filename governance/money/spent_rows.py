@@ -146,7 +146,7 @@ def _shown(row: sql.Row) -> Shown:
     flags = [name for name in FLAGS if row[name]]
     flags += ["unreserved"] * (row["kind"] == USE) + ["unpriced"] * row["unpriced"]
     names = ("kind", "at", "pk", "task_id", "agent", "job_type", "model", "amount")
-    return Shown(*(row[name] for name in names), flags=tuple(flags))
+    return Shown(**{name: row[name] for name in names}, flags=tuple(flags))
 
 
 def openings(*, first: date, last: date) -> Openings:

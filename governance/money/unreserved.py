@@ -16,7 +16,6 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from django.db import transaction
 from uuid_utils.compat import uuid7
 
 from governance.core import digests, sql
@@ -148,7 +147,7 @@ class Unreserved:
         }
 
 
-@transaction.atomic(savepoint=False)
+@sql.part
 def book(*, reported: Reported, actor: str) -> Unreserved | None:
     """Book the excess of a report over what its calls were booked at, in every budget that applies.
 

@@ -67,7 +67,7 @@ def settle_dispute(*, dispute_id: UUID, verdict: str, actor: str, reason: str) -
     made = DisputeVerdict.objects.create(
         dispute=dispute,
         verdict=verdict,
-        use=booked and booked.use,
+        use=booked.use if booked is not None else None,
         reason=reason,
         decided_by=actor,
         decided_at=now,

@@ -321,9 +321,8 @@ def _policy_rows() -> Rows:
 def _set_policy(key: Key, changed: Values, values: Values, **why: Any) -> None:
     named = [name.partition("/") for name in values.get("models", [])]
     models = [(provider, name) for provider, _, name in named]
-    held = {name: values[name] for name in ("max_output_tokens",) if name in values}
-    scope = dict(zip(POLICY_NAMES, key, strict=True))
-    catalogue.set_policy(models=models, **held, **scope, **why)
+    stated: Values = {**values, **dict(zip(POLICY_NAMES, key, strict=True)), "models": models}
+    catalogue.set_policy(**stated, **why)
 
 
 def _retire_policy(key: Key, values: Values, **why: Any) -> None:

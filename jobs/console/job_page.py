@@ -142,7 +142,7 @@ def money_beside(*, job: Job, external_request_id: str = "") -> dict[str, Any]:
 
     :param external_request_id: only those of one execution.
     """
-    of = {"job_id": job.job_id}
+    of: dict[str, Any] = {"job_id": job.job_id}
     if external_request_id:
         of["external_request_id"] = external_request_id
     uses = UnreservedUse.objects.filter(**of).select_related("model").order_by("-recorded_at")

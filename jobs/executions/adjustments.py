@@ -73,12 +73,11 @@ def _lock(
 
     :raises NotFound: there is none of that id.
     """
-    rows: QuerySet[Any] = (
-        Reservation.objects.filter(pk=reservation_id)
-        if use_id is None
-        else UnreservedUse.objects.filter(pk=use_id)
-    )
-    found = rows.values_list("task_id", flat=True).first()
+    rows: QuerySet[Any] = Reservation.objects.all()
+    key: Any = reservation_id
+    if use_id is not None:
+        rows, key = UnreservedUse.objects.all(), use_id
+    found = rows.filter(pk=key).values_list("task_id", flat=True).first()
     if found is None:
         raise NotFound(f"There is no such {'reservation' if use_id is None else 'unreserved use'}.")
     work = lock([found])

@@ -276,14 +276,19 @@ def resolve_reservation(
 
 
 def _members_of_end(end: str, usage: Any, cost_basis: str) -> dict[str, Any]:
-    """Return the members of an end; usage is believed before what contradicts it."""
+    """Return the members of an end; usage is believed before what contradicts it.
+
+    What is an estimate by its own word stays one, and costs what it says.
+    """
     used = read_usage(usage)
     members = {"ended_as": end, "usage": used, "cost_basis": cost_basis or None}
-    if used is None or not (end == "released" or cost_basis in ("none", "estimate")):
+    if used is None or (end != "released" and cost_basis != "none"):
         return members
     if isinstance(used, Usage) and not any(used.counts.values()):
         return members | {"usage": None}
-    return members | {"ended_as": "failed" if end == "released" else end, "cost_basis": None}
+    # An estimate contradicts no usage: it says that this is what was seen.
+    basis = None if cost_basis == "none" else cost_basis or None
+    return members | {"ended_as": "failed" if end == "released" else end, "cost_basis": basis}
 
 
 def _booked_beside(work: Work, locked: LockedJob, binding: Binding, end: End, usage: Any) -> bool:

@@ -105,7 +105,7 @@ def read_calls(first: datetime, end: datetime) -> Generator[Row]:
     )
     # Index: resolution_time_idx, which has this order.
     rows = ended.order_by("resolved_at", "reservation").values(
-        *MEMBERS, *BESIDE.values(), of=of_job(OuterRef("reservation__job_id"))
+        *MEMBERS, *BESIDE.values(), job=of_job(OuterRef("reservation__job_id"))
     )
     yield from _shaped(
         rows,
@@ -125,7 +125,7 @@ def read_uses(first: datetime, end: datetime) -> Generator[Row]:
     recorded = UnreservedUse.objects.filter(recorded_at__gte=first, recorded_at__lt=end)
     # Index: unreserved_use_recorded_idx.
     rows = recorded.order_by("recorded_at", "use_id").values(
-        *OF_USE.values(), "disputed", of=of_job(OuterRef("job_id"))
+        *OF_USE.values(), "disputed", job=of_job(OuterRef("job_id"))
     )
     yield from _shaped(
         rows,
@@ -153,12 +153,12 @@ def read_adjustments(first: datetime, end: datetime) -> Generator[Row]:
     counting: QuerySet[Any] = (
         Adjustment.objects.filter(COUNTS)
         .annotate(since=since, **{f"{name}_of": column for name, column in columns.items()})
-        .annotate(of=of_job(OuterRef("job_id_of")))
+        .annotate(job=of_job(OuterRef("job_id_of")))
     )
     # Few: people write them.
     rows = counting.filter(since__gte=first, since__lt=end).order_by("since", "adjustment_id")
     yield from _shaped(
-        rows.values("adjustment_id", "resolution_id", "use_id", "amount", "since", "of",
+        rows.values("adjustment_id", "resolution_id", "use_id", "amount", "since", "job",
                     *(f"{name}_of" for name in columns)),
         lambda row: (
             {name: row[f"{name}_of"] for name in columns}
@@ -177,6 +177,7 @@ def read_adjustments(first: datetime, end: datetime) -> Generator[Row]:
 
 
 def _shaped(rows: QuerySet[Any], members: Callable[[Any], Mapping[str, Any]]) -> Generator[Row]:
-    with closing(rows.iterator(chunk_size=ROWS_PER_FETCH)) as found:
-        for row in found:
-            yield {**NOTHING, **members(row), **(row["of"] or NO_JOB)}
+    fetched: Any = rows.iterator(chunk_size=ROWS_PER_FETCH)
+    with closing(fetched):
+        for row in fetched:
+            yield {**NOTHING, **members(row), **(row["job"] or NO_JOB)}

@@ -255,7 +255,6 @@ def test_what_a_lost_process_left_open_is_booked(
     monkeypatch.setattr("fencepost_worker.gateway.booking.Desk.settle", lambda *told: None)
     with client_of(admitted) as client:
         client.chat.completions.create(model=MODEL[1], messages=ASKED, max_tokens=40)
-    admitted.end("lost")
     assert booked() == []
 
     spent = recover(made.folder, plane, made.binding, wait=lambda seconds: False)

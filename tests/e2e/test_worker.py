@@ -6,16 +6,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from decimal import Decimal
 from pathlib import Path
 
 import httpx2
 import pytest
 
-from governance.money.notes import NoRoom
 from jobs import objects, transitions, wakeups
 from jobs.models import Attempt, Job, Upload
-from tests.jobs.governed import price_a_model
 
 PATIENCE_SECONDS = 40
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,8 +61,17 @@ def spawn(live_server, issue, tmp_path) -> Iterator[Callable[..., subprocess.Pop
     def start(agent: str, *options: str, program: list[str] | None = None) -> subprocess.Popen:
         token = tokens.get(agent) or tokens.setdefault(agent, issue(agent=agent))
         example = [sys.executable, str(EXAMPLES / "programs" / f"{agent}.py")]
-        command = [sys.executable, "-m", "fencepost_worker", "--url", live_server.url]
-        command += ["--agent", agent, "--data", str(tmp_path / agent), "--wait-seconds", "1"]
+        command = [sys.executable, "-m", "fencepost_worker", "run"]
+        command += [
+            "--url",
+            live_server.url,
+            "--agent",
+            agent,
+            "--data",
+            str(tmp_path / agent),
+            "--wait-seconds",
+            "1",
+        ]
         command += [*options, "--", *(example if program is None else program)]
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"FENCEPOST_TOKEN": token})
         spawned.append(process)
@@ -122,23 +128,6 @@ def test_the_examples_arrive_where_they_belong(submit, spawn):
         "rollback.patch",
         "tests.log",
     ]
-
-
-def test_what_a_budget_has_no_room_for_is_deferred_at_no_attempt(submit, spawn):
-    price_a_model(cap=Decimal(0))
-    submit(EXAMPLES / "content-prep.json")
-    nobody = ("--runtime", "openai", "--endpoint", "http://127.0.0.1:9/chat")
-
-    run_to_the_end(spawn("hermes", "--once", "--cell-id", "local", *nobody, program=[]))
-
-    job = Job.objects.get(task_id="example-release-notes")
-    attempt = Attempt.objects.get(job=job)
-    assert (job.state, job.attempts_left, job.deferrals) == ("queued", job.max_attempts, 1)
-    assert (attempt.outcome, job.unconfirmed_deferrals) == ("deferred", 0)
-    assert attempt.error_message.startswith("BUDGET_EXHAUSTED: ")
-    # Nothing but the note of no room keeps it: it moves as soon as there is room.
-    assert job.available_at == attempt.ended_at
-    assert NoRoom.objects.exists()
 
 
 def test_a_killed_workers_attempt_is_told_as_lost_and_the_next_attempt_does_the_work(

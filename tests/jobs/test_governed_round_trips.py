@@ -31,7 +31,7 @@ TRIPS = {
     "permit": 6,
     "start": 9,
     "resolve": 7,
-    "result": 11,
+    "result": 12,
     "complete": 6,
 }
 

@@ -361,7 +361,7 @@ def test_usage_of_an_attempt_that_started_nothing_is_booked_once(
         ({"end": "released", "usage": USAGE}, "failed", COST),
         ({"end": "released", "usage": USAGE, "cost_basis": "none"}, "failed", COST),
         ({"end": "failed", "usage": USAGE, "cost_basis": "none"}, "failed", COST),
-        ({"end": "settled", "usage": USAGE, "cost_basis": "estimate"}, "settled", COST),
+        ({"end": "released", "usage": USAGE, "cost_basis": "estimate"}, "failed", COST),
         ({"end": "released", "usage": "odd"}, "failed", Decimal("0.003")),
         ({"end": "released", "usage": {"input_tokens": 0, "output_tokens": 0}}, "released", 0),
         ({"end": "failed", "cost_basis": "none", "usage": {"input_tokens": 0}}, "failed", 0),
@@ -379,6 +379,21 @@ def test_usage_is_believed_before_what_contradicts_it(
         assert (resolved.outcome, resolved.state) == (outcome, state)
 
     assert Reservation.objects.get().state == state
+    assert spent() == cost
+
+
+@pytest.mark.parametrize("usage", [USAGE, {"input_tokens": 0, "output_tokens": 0}])
+def test_usage_that_nobody_counted_contradicts_nothing_and_stays_an_estimate(
+    governed: Governed, make_job: MakeJob, usage: Any
+) -> None:
+    job = make_job()
+    governed.claim(job)
+    governed.route(job)
+
+    resolved = resolve(governed, job, end="settled", usage=usage, cost_basis="estimate")
+
+    cost = COST if usage is USAGE else 0
+    assert (resolved.resolution.cost_basis, resolved.resolution.cost) == ("estimate", cost)
     assert spent() == cost
 
 

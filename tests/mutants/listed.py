@@ -427,8 +427,8 @@ MUTANTS = (
     Mutant(
         "digest of the result",
         RESULTS,
-        "        if execution.outcome_sha256 != report.content_sha256:\n",
-        "        if False:\n",
+        "    if execution.outcome_sha256:\n        return ResultDigestConflict(",
+        "    if False:\n        return ResultDigestConflict(",
         ("tests/jobs/test_executions.py",),
     ),
     Mutant(

@@ -105,6 +105,7 @@ class ScriptedPlane:
         self.replays: dict[str, tuple[int, dict[str, Any]]] = {}
         self.uploads: dict[str, dict[str, Any]] = {}
         self.objects: dict[str, bytes] = {}
+        self.job_types: list[dict[str, Any]] = []
         self.ttl_seconds: float = 60
         self.interval_seconds: float = 0.1
         self.routes: dict[str, Callable[[Seen], tuple[int, dict[str, Any]]]] = {}
@@ -288,6 +289,8 @@ class ScriptedPlane:
                     return 200, {"result_code": "ACCEPTED"}, {}
                 if seen.path.endswith("/reflections"):
                     return 201, {"outcome": "recorded"}, {}
+                if seen.path.startswith("/v1/agents/") and seen.path.endswith("/bootstrap"):
+                    return 200, {"job_types": self.job_types}, {}
                 if seen.path.startswith("/v1/agents/") and seen.path.endswith("/heartbeat"):
                     return 200, {"heartbeat_interval_seconds": self.interval_seconds}, {}
                 task_id, verb = seen.path.split("/")[3:5]
@@ -514,8 +517,17 @@ def spawn_worker(
     def spawn(
         program: list[str], *options: str, python_path: str = str(WORKER_SOURCE)
     ) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "fencepost_worker", "--url", plane.url, "--token", TOKEN]
-        command += ["--agent", "hermes", "--data", str(tmp_path / "data"), "--wait-seconds", "1"]
+        command = [sys.executable, "-m", "fencepost_worker", "run", "--url", plane.url]
+        command += [
+            "--token",
+            TOKEN,
+            "--agent",
+            "hermes",
+            "--data",
+            str(tmp_path / "data"),
+            "--wait-seconds",
+            "1",
+        ]
         process = subprocess.Popen(
             [*command, *options, "--", *program],
             # Away from the checkout: nothing but the package is there to be imported.

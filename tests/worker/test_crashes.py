@@ -124,7 +124,7 @@ def other_side():
 
 def run_worker(plane, data, url, kill_at):
     command = [sys.executable, "-c", KILLED_WORKER, str(kill_at)]
-    command += ["--url", plane.url, "--token", "fp_test.secret", "--agent", "hermes"]
+    command += ["run", "--url", plane.url, "--token", "fp_test.secret", "--agent", "hermes"]
     command += ["--data", str(data), "--runtime", "http", "--endpoint", url, "--once"]
     done = subprocess.run(
         command,

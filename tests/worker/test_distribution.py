@@ -121,7 +121,9 @@ def test_it_does_a_job_beside_another_package_named_agents(
     plane.add_job("task-1")
     source = "from agents import Agent\nanswer(result={'agent': Agent.__name__})\n"
 
-    worker = spawn_worker(program(source), "--once", python_path=foreign_path)
+    worker = spawn_worker(
+        program(source), "--once", "--pass", "PYTHONPATH", python_path=foreign_path
+    )
 
     assert worker.wait(30) == 0
     verb, body = plane.outcome_of("task-1")

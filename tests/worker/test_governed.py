@@ -1,31 +1,27 @@
 """Effects that leave the machine: leave first, then the effect once, then its result."""
 
-import importlib.util
 import json
 import signal
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 
 from fencepost_worker.adapters.http import Endpoint, HttpAdapter
-from fencepost_worker.adapters.openai import OpenAIAdapter, read_usage
 from fencepost_worker.client import ControlPlane
 from fencepost_worker.envelopes import KeyRing, verified_job
 from fencepost_worker.exchange import ExternalAgentExchange, Request
 from fencepost_worker.executor import ExternalAgentExecutor
-from fencepost_worker.governed import ControlPlaneAuthority, ModelNeeds
+from fencepost_worker.governed import ControlPlaneAuthority
 from fencepost_worker.identity import canonical, external_request_id, sha256_hex
 from fencepost_worker.journal import Journal
 from fencepost_worker.loop import Plan, Worker
 from fencepost_worker.session import ActivatedSession
 
 PATIENCE_SECONDS = 20
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SESSION, EPOCH = "0190aaaa-0000-7000-8000-000000000001", "0190eeee-0000-7000-8000-000000000001"
-RESERVATION, PERMIT = "0190bbbb-0000-7000-8000-000000000001", "0190cccc-0000-7000-8000-000000000001"
+PERMIT = "0190cccc-0000-7000-8000-000000000001"
 
 
 class OtherSide:
@@ -74,15 +70,6 @@ def say(handler, status, document, kind="application/json"):
     handler.wfile.write(content)
 
 
-def events(*documents, done=True):
-    lines = [b"data: " + json.dumps(document).encode() + b"\n\n" for document in documents]
-    return b"".join([b": hello\n\n", *lines]) + (b"data: [DONE]\n\n" if done else b"")
-
-
-def delta(text, **over):
-    return {"id": "c-1", "model": "m", "choices": [{"delta": {"content": text}, **over}]}
-
-
 def bound(document, **over):
     names = ("external_request_id", "attempt", "execution_digest")
     answer = {"outcome": "succeeded", "result": {"text": "from outside"}}
@@ -109,14 +96,6 @@ def governing(plane):
         200,
         {"session_id": SESSION, "dispatcher_epoch": EPOCH, "state": "current"},
     )
-    plane.routes["/v1/routes$"] = lambda seen: (
-        200,
-        {
-            "decision": "issued",
-            "model": "standin-1",
-            "reservation": {"reservation_id": RESERVATION, "state": "held"},
-        },
-    )
     plane.routes["/executions/permits$"] = lambda seen: (
         201,
         {"permit_id": PERMIT, "state": "issued", "deadline_seconds": 60},
@@ -134,29 +113,24 @@ def start_governed(governing, tmp_path, other_side):
     """Return a function that runs a governed worker until there is no more work."""
     planes = []
 
-    def start(runtime="http", url="", silence_s=5.0, stream=True, **plan):
+    def start(url="", silence_s=5.0, **plan):
         data = tmp_path / "data"
         session = ActivatedSession(
             worker_id="hermes@test",
             agent="hermes",
             cell_id="cell-1",
-            runtime=runtime,
+            runtime="http",
             path=data / "session.json",
             token="fp_test.secret",
         )
         client = ControlPlane(url=governing.url, session=session)
         planes.append(client)
-        needs = ModelNeeds(max_output_tokens=64) if runtime == "openai" else None
-        authority = ControlPlaneAuthority(plane=client, mode="mock", model_needs=needs)
+        authority = ControlPlaneAuthority(plane=client, mode="mock")
         executor = ExternalAgentExecutor(
             exchange=ExternalAgentExchange(data / "exchange"), authority=authority
         )
         endpoint = Endpoint(url=url or other_side.url, silence_s=silence_s)
         adapter = HttpAdapter(executor=executor, endpoint=endpoint)
-        if runtime == "openai":
-            adapter = OpenAIAdapter(
-                executor=executor, endpoint=endpoint, max_output_tokens=64, stream=stream
-            )
         worker = Worker(
             plane=client,
             journal=Journal(data / "journal"),
@@ -249,16 +223,13 @@ def test_an_outside_effect_happens_between_its_start_and_its_result(
         assert seen.headers["idempotency-key"]
 
 
-@pytest.mark.parametrize("lost", ["/routes$", "/permits$", "/v1/executions$", "/result$"])
+@pytest.mark.parametrize("lost", ["/permits$", "/v1/executions$", "/result$"])
 def test_a_lost_governed_answer_is_asked_for_again_with_the_same_key(
     governing, start_governed, other_side, lost
 ):
-    other_side.answer = lambda handler, document: say(
-        handler, 200, events(delta("done", finish_reason="stop")), "text/event-stream"
-    )
     governing.add_job("task-1")
     governing.fail_next(lost, applied=True)
-    finish(start_governed("openai"))
+    finish(start_governed())
 
     first, second = governing.calls(lost)
     assert (first.body, first.headers["idempotency-key"]) == (
@@ -272,11 +243,9 @@ def test_a_lost_governed_answer_is_asked_for_again_with_the_same_key(
 @pytest.mark.parametrize(
     ("call", "refusal", "retryable"),
     [
-        ("/v1/routes$", problem(429, "RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", "wait"), True),
-        ("/v1/routes$", problem(403, "PERMISSION_DENIED", "MODEL_NOT_ALLOWED", "stop"), False),
         (
             "/executions/permits$",
-            problem(403, "PERMISSION_DENIED", "LIVE_EXECUTION_NOT_AUTHORIZED", "stop"),
+            problem(403, "PERMISSION_DENIED", "RISK_NOT_ALLOWED", "stop"),
             False,
         ),
         ("/v1/executions$", problem(409, "FAILED_PRECONDITION", "PERMIT_EXPIRED", "refresh"), True),
@@ -287,7 +256,7 @@ def test_a_refused_grant_means_no_effect(
 ):
     governing.add_job("task-1")
     governing.routes[call] = lambda seen: refusal
-    finish(start_governed("openai"))
+    finish(start_governed())
     verb, body = governing.outcome_of("task-1")
 
     assert other_side.requests == []
@@ -297,42 +266,39 @@ def test_a_refused_grant_means_no_effect(
 
 
 @pytest.mark.parametrize(
-    ("step", "reason", "after", "seconds", "released"),
+    ("step", "reason", "rule", "after", "seconds"),
     [
-        ("/v1/routes$", "BUDGET_EXHAUSTED", 900_000, 86_400, 0),
-        ("/v1/routes$", "MODEL_NOT_ALLOWED", None, 300, 0),
-        ("/permits$", "ADMISSION_CLOSED", 60, 60, 1),
-        ("/v1/executions$", "ADMISSION_CLOSED", 0, 300, 1),
+        ("/permits$", "ADMISSION_CLOSED", "defer", 900_000, 86_400),
+        ("/permits$", "ADMISSION_CLOSED", "defer", 60, 60),
+        ("/v1/executions$", "ADMISSION_CLOSED", "defer", 0, 300),
+        # Nobody's job is at fault where an operator has not let the agent act.
+        ("/permits$", "LIVE_EXECUTION_NOT_AUTHORIZED", "stop", None, 300),
     ],
 )
-def test_where_there_is_no_room_what_is_held_is_released_and_the_attempt_deferred(
-    governing, start_governed, other_side, step, reason, after, seconds, released
+def test_where_there_is_no_room_the_attempt_is_deferred(
+    governing, start_governed, other_side, step, reason, rule, after, seconds
 ):
     governing.add_job("task-1")
-    status, body = problem(409, "FAILED_PRECONDITION", reason, "defer")
+    status, body = problem(409, "FAILED_PRECONDITION", reason, rule)
     body["retry"]["after_seconds"] = after
     governing.fail_next(step, status=status, body=body)
-    governing.routes["/resolve$"] = lambda seen: (200, {"outcome": "recorded"})
-    finish(start_governed("openai"))
+    finish(start_governed())
     verb, said = governing.outcome_of("task-1")
 
     assert other_side.requests == []
     assert (verb, said["retry_after_seconds"]) == ("defer", seconds)
     assert said["reason"] == f"{reason}: told by the test: {reason}"
     assert said["attempt"] == 1 and said["fencing_token"] == 1
-    releases = governing.calls("/resolve$")
-    assert [call.body["end"] for call in releases] == ["released"] * released
-    assert all(call.path.split("/")[3] == RESERVATION for call in releases)
     assert not governing.calls("/fail$")
 
 
 def test_an_attempt_that_cannot_be_deferred_has_failed(governing, start_governed, other_side):
     governing.add_job("task-1")
     status, body = problem(429, "RESOURCE_EXHAUSTED", "BUDGET_EXHAUSTED", "defer")
-    governing.fail_next("/v1/routes$", status=status, body=body)
+    governing.fail_next("/permits$", status=status, body=body)
     # As a control plane of an earlier release answers.
     governing.routes["/defer$"] = lambda seen: problem(404, "NOT_FOUND", "NOT_FOUND", "never")
-    finish(start_governed("openai"))
+    finish(start_governed())
     verb, said = governing.outcome_of("task-1")
 
     assert (verb, said["error_code"], said["retryable"]) == ("fail", "DEFERRAL_REFUSED", True)
@@ -507,158 +473,6 @@ def test_a_stop_during_an_outside_effect_reports_no_result(governing, start_gove
 
     assert governing.outcomes == {}
     assert not governing.calls("/result$")
-
-
-# Models ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def standin():
-    spec = importlib.util.spec_from_file_location("standin_model", EXAMPLES / "standin_model.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    server = module.serve(0)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}{module.PATH}"
-    server.shutdown()
-    server.server_close()
-
-
-@pytest.mark.parametrize("stream", [True, False])
-def test_a_model_call_is_routed_reserved_and_reported_with_its_usage(
-    governing, start_governed, standin, stream
-):
-    task = json.loads((EXAMPLES / "content-prep.json").read_text())
-    beside = {k: task[k] for k in task.keys() - {"source", "priority", "preferred_owner"}}
-    governing.add_job(**beside)
-    finish(start_governed("openai", url=standin, stream=stream))
-    verb, body = governing.outcome_of(task["task_id"])
-
-    assert verb == "complete"
-    assert body["result"]["text"].startswith("# Release notes for the parcel feed")
-    assert body["result"]["model"] == "standin-1"
-    [route] = governing.calls("/v1/routes$")
-    assert route.body["route_request_id"] == route.body["external_request_id"] + ":model"
-    assert route.body["max_output_tokens"] == 64
-    [permit] = governing.calls("/permits$")
-    assert permit.body["reservation_id"] == RESERVATION
-    [result] = governing.calls("/result$")
-    words = len(body["result"]["text"].split())
-    assert result.body["usage"]["output_tokens"] == words
-    assert 0 < result.body["usage"]["input_tokens"] <= route.body["estimated_input_tokens"]
-
-
-def test_usage_is_the_last_that_was_told_and_never_a_sum(governing, start_governed, other_side):
-    def usage(n):
-        return {"usage": {"prompt_tokens": 10, "completion_tokens": n}}
-
-    other_side.answer = lambda handler, document: say(
-        handler,
-        200,
-        events(
-            delta("a") | usage(1),
-            delta("b") | usage(2),
-            delta("", finish_reason="stop") | {"usage": None},
-            {"id": "c-1", "model": "m", "choices": []} | usage(3),
-        ),
-        "text/event-stream",
-    )
-    governing.add_job("task-1")
-    finish(start_governed("openai"))
-
-    [result] = governing.calls("/result$")
-    assert result.body["usage"] == {"input_tokens": 10, "output_tokens": 3}
-    assert result.body["result"]["text"] == "ab"
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        events(delta("half"), done=False),
-        events(delta("half"), done=True),
-        b"",
-    ],
-)
-def test_a_stream_that_breaks_off_leaves_the_outcome_unknown(
-    governing, start_governed, other_side, content
-):
-    other_side.answer = lambda handler, document: say(handler, 200, content, "text/event-stream")
-    governing.add_job("task-1")
-    finish(start_governed("openai"))
-
-    assert governing.outcome_of("task-1")[1]["error_code"] == "OUTCOME_UNKNOWN"
-    assert not governing.calls("/result$")
-
-
-def test_a_model_that_fails_midway_is_charged_for_what_it_told(
-    governing, start_governed, other_side
-):
-    spent = {"usage": {"prompt_tokens": 10, "completion_tokens": 4}}
-    other_side.answer = lambda handler, document: say(
-        handler,
-        200,
-        events(delta("a") | spent, {"error": {"message": "overloaded"}}),
-        "text/event-stream",
-    )
-    governing.add_job("task-1")
-    finish(start_governed("openai"))
-
-    [result] = governing.calls("/result$")
-    assert (result.body["outcome"], result.body["error_code"]) == ("failed", "MODEL_FAILED")
-    assert result.body["usage"] == {"input_tokens": 10, "output_tokens": 4}
-
-
-def test_an_answer_cut_off_at_the_limit_is_sent_to_review(governing, start_governed, other_side):
-    other_side.answer = lambda handler, document: say(
-        handler, 200, events(delta("half", finish_reason="length")), "text/event-stream"
-    )
-    governing.add_job("task-1")
-    finish(start_governed("openai"))
-
-    assert governing.outcome_of("task-1")[1]["needs_review"] is True
-
-
-@pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
-        (None, None),
-        ({"prompt_tokens": 1}, None),
-        ({"prompt_tokens": True, "completion_tokens": 1}, None),
-        ({"prompt_tokens": 1, "completion_tokens": 2}, {"input_tokens": 1, "output_tokens": 2}),
-        (
-            {
-                "prompt_tokens": 9,
-                "completion_tokens": 5,
-                "prompt_tokens_details": {
-                    "cached_tokens": 4,
-                    "cache_write_tokens": 2,
-                    "audio_tokens": 1,
-                },
-                "completion_tokens_details": {"reasoning_tokens": 3, "audio_tokens": 0},
-            },
-            {
-                "input_tokens": 9,
-                "output_tokens": 5,
-                "cached_input_tokens": 4,
-                "cache_write_tokens": 2,
-                "input_audio_tokens": 1,
-                "reasoning_tokens": 3,
-                "output_audio_tokens": 0,
-            },
-        ),
-        (
-            {
-                "prompt_tokens": 9,
-                "completion_tokens": 5,
-                "prompt_tokens_details": [4],
-                "completion_tokens_details": "none",
-            },
-            {"input_tokens": 9, "output_tokens": 5},
-        ),
-    ],
-)
-def test_usage_is_read_by_the_names_that_the_ledger_knows(usage, expected):
-    assert read_usage(usage) == expected
 
 
 # Restarts and sessions ---------------------------------------------------------------------------

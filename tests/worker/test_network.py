@@ -1,5 +1,6 @@
 """Proxies, private authorities and client certificates, with real servers of each."""
 
+import asyncio
 import datetime
 import json
 import logging
@@ -9,6 +10,7 @@ import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography import x509
@@ -18,6 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from fencepost_worker import __main__ as program_of_worker
 from fencepost_worker.client import Call, ControlPlane, Session, Unreachable
+from fencepost_worker.gateway.links import Links
 from fencepost_worker.network import (
     MAX_CAUSE_CHARS,
     TOLD_AGAIN_SECONDS,
@@ -320,6 +323,30 @@ def test_a_connection_that_is_refused_and_a_name_that_is_not_found_say_so():
         asked("http://127.0.0.1:1")
     with pytest.raises(Unreachable, match=rf"{NOWHERE}:443: ConnectError: .*[a-z]{{4}}"):
         asked(f"https://{NOWHERE}")
+
+
+def test_the_gateway_reaches_its_providers_as_the_worker_reaches_the_plane(
+    site, proxy, monkeypatch
+):
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.server_port}")
+    network = Network(ca=site.ca, cert=site.cert, key=site.key)
+    plane = ControlPlane(
+        url="http://127.0.0.1:1", session=Session(worker_id="w", token=TOKEN), network=network
+    )
+    provider = SimpleNamespace(name="models", base_url=site.url(NOWHERE))
+    links = Links(plane, [provider])
+
+    async def ask():
+        await links.open()
+        try:
+            return await links.client(provider).get(provider.base_url)
+        finally:
+            await links.close_clients()
+
+    assert asyncio.run(ask()).json() == {"peer": "hermes"}
+    assert proxy.asked == [f"{NOWHERE}:{site.port}"]
+    links.close()
+    plane.close()
 
 
 def test_a_cause_is_one_short_line():

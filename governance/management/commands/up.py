@@ -26,19 +26,25 @@ from governance.money import catalogue
 from governance.money.models import LanguageModel
 from governance.money.pricing import RateSet
 from jobs import bootstrap
-from jobs.models import Job
+from jobs.models import Effects, Job, ModelUse
+from jobs.transitions import TypeSettings, configure_job_type
 
 POSTGRESQL_MIN = 15
 REASON = "Made by manage.py up."
 OPERATOR, OPERATOR_GROUP = "operator", "governor"
 SUBMITTER = "examples"
 AGENTS = ("hermes", "openclaw", "agent_zero")
-#: The example that calls a model: whose it is, its type, and what is left to the other worker.
+#: The example that calls a model: whose it is, and its type.
 GOVERNED_AGENT, GOVERNED_TYPE = "hermes", "content_prep"
 STANDIN = ("local", "standin-1")
-#: Of the workers that this command starts: one for a command, one for a model.
-LOCAL_CELLS = ("local", "local-openai")
-COMMAND_TYPES = "artifact_production,skill_extraction,healthcheck"
+#: The cell of the workers that this command starts.
+LOCAL_CELL = "local"
+#: What the stand-in for a provider of models is to a worker.
+PROVIDERS = """\
+[providers.{name}]
+api = "openai"
+base_url = "{url}"
+"""
 #: How long the examples may take to be done or to wait for a person.
 ARRIVAL_SECONDS_MAX = 180.0
 POLL_SECONDS = 0.5
@@ -139,46 +145,37 @@ class Run:
             service.start("sweeper", "manage.py", "sweep")
             if settings.BROKER_URL or settings.WEBHOOK_URL:
                 service.start("relay", "manage.py", "relay")
+            providers = self.start_standin() if governed else None
             for agent in AGENTS if workers else ():
-                self.start_worker(agent)
-            if governed:
-                self.start_governed_example()
+                self.start_worker(agent, providers if agent == GOVERNED_AGENT else None)
         self.say(f"Serving on {service.url}; logs are in {service.logs}.")
 
-    def start_worker(self, agent: str) -> None:
-        """Start the worker of an agent that runs its example program."""
+    def start_worker(self, agent: str, providers: Path | None) -> None:
+        """Start the worker of an agent that runs its example program.
+
+        :param providers: the file with the providers whose models the program may call.
+        """
         program = self.service.source / "examples" / "programs" / f"{agent}.py"
         # A session of its own, so that what the program makes goes up to the store of artifacts.
-        options = [
-            "--cell-id",
-            LOCAL_CELLS[0],
-            "--runtime",
-            "command",
-            "--",
-            sys.executable,
-            str(program),
-        ]
-        if agent == GOVERNED_AGENT:
-            options = ["--task-types", COMMAND_TYPES, *options]
-        token_file = self.token_file(agent=agent)
-        self.service.start_worker(agent, agent=agent, token_file=token_file, options=options)
+        options = ["--cell-id", LOCAL_CELL]
+        if providers is not None:
+            options += ["--config", str(providers)]
+        self.service.start_worker(
+            agent,
+            agent=agent,
+            token_file=self.token_file(agent=agent),
+            options=[*options, "--", sys.executable, str(program)],
+        )
 
-    def start_governed_example(self) -> None:
-        """Start the model's stand-in, and a worker that asks it with route, permit and budget."""
+    def start_standin(self) -> Path:
+        """Start what stands in for a provider of models; return the file that names it."""
         allow_standin()
         port = free_port()
-        self.service.start("standin", "examples/standin_model.py", "--port", str(port))
-        self.service.start_worker(
-            f"{GOVERNED_AGENT}-openai",
-            agent=GOVERNED_AGENT,
-            token_file=self.token_file(agent=GOVERNED_AGENT),
-            options=[
-                *("--runtime", "openai"),
-                *("--cell-id", LOCAL_CELLS[1]),
-                *("--task-types", GOVERNED_TYPE),
-                *("--endpoint", f"http://{HOST}:{port}/v1/chat/completions"),
-            ],
-        )
+        self.service.start("standin", "-m", "fencepost_worker.testing", "--port", str(port))
+        path = self.service.folder / "workers" / "providers.toml"
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_text(PROVIDERS.format(name=STANDIN[0], url=f"http://{HOST}:{port}/v1"))
+        return path
 
     def token_file(self, *, agent: str = "", submitter: str = "") -> Path:
         """Return the file with a token that works, made anew where it does not."""
@@ -191,9 +188,9 @@ class Run:
             )
             keys.keep_once(path, issued.token)
             # A fresh credential is another holder; what the lost one held here is given up.
-            for cell_id in LOCAL_CELLS if agent else ():
+            if agent:
                 sessions.free_cell(
-                    agent=agent, cell_id=cell_id, actor=audit.shell_actor(), reason=REASON
+                    agent=agent, cell_id=LOCAL_CELL, actor=audit.shell_actor(), reason=REASON
                 )
         return path
 
@@ -260,6 +257,9 @@ def allow_standin() -> None:
     catalogue.set_price(provider=provider, name=model, rates=rates, **act)
     catalogue.set_policy(models=[STANDIN], job_type=GOVERNED_TYPE, **act)
     catalogue.set_budget(scope="agent", key=GOVERNED_AGENT, window="day", cap=Decimal(5), **act)
+    # Its work is nothing but the calls: one that is lost needs no person to say what happened.
+    terms = TypeSettings(model_use=ModelUse.REQUIRED, effects=Effects.MODEL_ONLY)
+    configure_job_type(name=GOVERNED_TYPE, settings=terms, **act)
 
 
 def port_number(text: str) -> int:

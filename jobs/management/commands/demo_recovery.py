@@ -189,8 +189,8 @@ class Command(BaseCommand):
         answer = self.service.http.get(f"/v1/jobs/{TASK}/attempts", headers=self._bearer())
         for tried in answer.json()["results"][self.shown :]:
             self.shown += 1
-            said = f"{tried['outcome']} {tried.get('error_code') or ''}".rstrip()
-            self.stdout.write(f"     attempt {tried['attempt']}  {said}")
+            ending = f"{tried['outcome']} {tried.get('error_code') or ''}".rstrip()
+            self.stdout.write(f"     attempt {tried['attempt']}  {ending}")
 
     def _operator(self, *command: str) -> None:
         """Do what an operator does at a shell."""

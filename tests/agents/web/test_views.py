@@ -13,6 +13,7 @@ from agents import guard
 from agents.models import Activation, AdmissionChange, Agent, Presence, Session
 from agents.transitions import epochs, inhibits, sessions
 from governance.core.models import IdempotencyRecord
+from governance.money import catalogue
 from tests.client import Api, refused
 
 pytestmark = pytest.mark.django_db
@@ -267,9 +268,36 @@ def test_bootstrap_says_what_an_agent_may_do(api):
         "healthcheck",
         "skill_extraction",
     ]
+    assert [kind["models"] for kind in told["job_types"]] == [[]] * 4
     assert told["protocol"] == {"min": "1.0", "max": "1.0"}
     assert told["keys"]["keys"]
     assert told["limits"]["claim_limit_max"] == 100
+
+
+def test_bootstrap_names_the_models_that_policies_allow_to_a_type_in_their_order(api):
+    act = {"actor": "command:test", "reason": "for the test"}
+    for provider, name in (("openai", "gpt-a"), ("anthropic", "claude-b"), ("openai", "gpt-c")):
+        catalogue.set_model(provider=provider, name=name, **act)
+    models = [("anthropic", "claude-b"), ("openai", "gpt-a")]
+    catalogue.set_policy(models=models, job_type="content_prep", **act)
+    # Another, for one tier of it; and one that says nothing of this agent.
+    catalogue.set_policy(
+        models=[("openai", "gpt-c")], job_type="content_prep", risk_tier="high", **act
+    )
+    catalogue.set_policy(models=[("openai", "gpt-c")], agent="openclaw", **act)
+
+    told = {
+        kind["task_type"]: [(each["model"], each["api"]) for each in kind["models"]]
+        for kind in api.get("/v1/agents/hermes/bootstrap").json()["job_types"]
+    }
+
+    assert set(told["content_prep"]) == {
+        ("claude-b", "anthropic"),
+        ("gpt-a", "openai"),
+        ("gpt-c", "openai"),
+    }
+    assert [model for model, _ in told["content_prep"] if model != "gpt-c"] == ["claude-b", "gpt-a"]
+    assert told["healthcheck"] == []
 
 
 QUIET = {"task_type": "rewrite", "reason": "ten refusals in a row", "until": "2999-01-31T09:30:00Z"}
@@ -321,3 +349,6 @@ def test_the_overview_says_what_a_worker_does_not_ask_for(api, as_):
     seen = as_("viewer").get(reverse("admin:index")).content.decode()
 
     assert "does not ask for rewrite until" in seen
+    agent = Agent.objects.get(name="hermes")
+    page = as_("viewer").get(reverse("admin:agents_agent_change", args=[agent.pk]))
+    assert "Does not ask for rewrite until" in page.content.decode()

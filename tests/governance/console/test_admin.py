@@ -291,6 +291,7 @@ def test_the_head_of_a_page_leads_to_what_its_reader_may_see(as_: Any) -> None:
 
     index = reverse("admin:index")
     assert links(as_("viewer").get(index)) == [
-        ("Overview", "o"), ("Inbox", "i"), ("Jobs", "j"), ("Agents", "a"), ("Audit", "u"),
+        ("Overview", "o"), ("Inbox", "i"), ("Jobs", "j"), ("Agents", "a"), ("Money", "m"),
+        ("Audit", "u"),
     ]  # fmt: skip
     assert links(client.get(index)) == [("Overview", "o"), ("Audit", "u")]

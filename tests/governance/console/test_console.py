@@ -21,6 +21,7 @@ from governance.core.fields import Whole
 from governance.core.models import AuditEvent, Fact
 from governance.core.verbs import Done, Target, Verb
 from governance.relay.verbs import RELEASE_FACTS
+from jobs import bootstrap
 
 
 @pytest.fixture
@@ -243,7 +244,8 @@ def test_each_event_is_counted_once_per_minute(world: None) -> None:
     assert sum(EventMinute.objects.values_list("count", flat=True)) == settled
 
 
-def test_a_young_event_is_left_for_later(world: None) -> None:
+def test_a_young_event_is_left_for_later(db: None) -> None:
+    bootstrap.install()
     assert activity.count_minutes() == 0
     assert EventMinute.objects.count() == 0
 

@@ -14,9 +14,10 @@ from genai_prices.data_snapshot import get_snapshot
 
 from governance.core import sql
 from governance.money import books, formulas, ledger
+from governance.money.contents import NOTHING_MORE
 from governance.money.formulas import COST, HELD, SCALE, UNKNOWN, joins_of
 from governance.money.models import Resolution
-from governance.money.pricing import PriceList, RateSet, Usage, document_of_rates, input_of
+from governance.money.pricing import PriceList, RateSet, Usage, document_of_rates
 from governance.money.published import COUNTERS, PriceUnusable, document_of
 from tests.money import cap, catalogue_of_two, reserved, resolve
 
@@ -109,7 +110,7 @@ def test_the_sums_are_the_library_s_over_thousands_of_samples() -> None:
         expected = [
             price.cost(usage, at=AT).total,
             bound(price, most, usage.output_tokens),
-            bound(price, min(input_of(request_bytes), most), usage.output_tokens),
+            bound(price, min(NOTHING_MORE.input_of(request_bytes), most), usage.output_tokens),
         ]
         assert units == [amount * SCALE for amount in expected], (n, prices[key], usage)
 
@@ -150,6 +151,7 @@ def calls() -> None:
         {"ended_as": "settled", "usage": Usage(1000, 1000, cached_input_tokens=300)},
         {"ended_as": "settled", "usage": Usage(7, 3, service_tier="default")},
         {"ended_as": "settled"},
+        {"ended_as": "settled", "usage": Usage(1000, 9), "cost_basis": "estimate"},
         {"ended_as": "settled", "usage": Usage(10, 10, searches=3)},
         {"ended_as": "failed", "cost_basis": "none"},
         {"ended_as": "failed"},
@@ -190,6 +192,9 @@ UNKNOWN_ENDS = "WHERE cost_basis = 'estimate'"
         f"""UPDATE governance_resolution SET cost_split = '{{"input_tokens": "1"}}' {SETTLED}""",
         f"""UPDATE governance_resolution SET cost_split = '{{"input_tokens": "x"}}' {SETTLED}""",
         f"UPDATE governance_resolution SET cost_split = '[]' {SETTLED}",
+        # What was seen of a call costs that, and not what was held.
+        'UPDATE governance_resolution SET cost = 0.03, cost_split = \'{"input_tokens": "0.03"}\''
+        " WHERE cost_basis = 'estimate' AND input_tokens = 1000",
         "UPDATE governance_reservation SET amount = amount + 1e-12 WHERE state = 'held'",
         "UPDATE governance_routedecision SET max_output_tokens = 1",
         f"UPDATE governance_resolution SET cached_input_tokens = 5000, cost = 0 {SETTLED}",
@@ -204,4 +209,4 @@ def test_what_is_wrong_by_one_unit_is_not_proven(calls: None, statement: str) ->
     found = [one for one in ledger.verify() if not one.check.startswith("budget_window")]
 
     assert found
-    assert Resolution.objects.count() == 14
+    assert Resolution.objects.count() == 16

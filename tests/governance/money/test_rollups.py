@@ -92,7 +92,7 @@ def test_a_correction_of_a_use_is_of_its_agent_and_model() -> None:
     assert {(row[0], row[1]) for row in sums()} == {("openclaw", "local/large")}
     assert sum(row[5] for row in sums()) == Decimal("-0.01")
     today = clock.now().astimezone(UTC).date()
-    kinds = {row.kind for row in spent_rows.read(first=today, last=today)}
+    kinds = {row.kind for row in spent_rows.read(first=today - timedelta(days=1), last=today)}
     assert kinds == {spent_rows.USE, spent_rows.CORRECTION}
 
 

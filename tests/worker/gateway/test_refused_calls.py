@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +304,30 @@ def test_the_first_call_starts_the_execution_and_no_other_does(table: Callable[.
     for _ in range(2):
         assert seat.ask(json=CHAT).is_success
     assert started == [seat.books.calls[0].answer["reservation"]["reservation_id"]]
+
+
+def test_an_attempt_that_was_not_started_before_the_process_was_lost_is_started_after(
+    table: Callable[..., Table],
+) -> None:
+    closed = Problem(409, "FAILED_PRECONDITION", "ADMISSION_CLOSED", "closed", "defer", "none")
+    started: list[str] = []
+
+    def start(reservation_id: str) -> Grant:
+        started.append(reservation_id)
+        if len(started) == 1:
+            raise NoRoom(closed)
+        return Grant()
+
+    seat = table(effects="model_only", starter=start)
+    seat.books.started = False
+    assert seat.ask(json=CHAT).status_code == 403
+    seat.admitted.end("lost")
+
+    again = replace(seat, admitted=seat.gateway.admit(seat.attempt))
+    assert again.ask(json=CHAT).is_success
+
+    assert len(started) == 2
+    assert [end["end"] for end in seat.books.settled(2)] == ["released", "settled"]
 
 
 def test_a_start_that_is_refused_releases_its_reservation(table: Callable[..., Table]) -> None:

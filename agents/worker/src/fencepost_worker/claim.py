@@ -45,6 +45,43 @@ class Claim:
             raise ClaimUnreadable(str(error)) from error
 
     @property
+    def calls_models(self) -> bool:
+        """Return whether its work may call models: `model_use` of the type is not `none`.
+
+        A control plane of before says nothing of it, and routes no calls of attempts like these.
+        """
+        return self.document.get("model_use") in ("allowed", "required")
+
+    @property
+    def needs_models(self) -> bool:
+        """Return whether it is not complete without a call of a model."""
+        return self.document.get("model_use") == "required"
+
+    @property
+    def only_models(self) -> bool:
+        """Return whether its work touches nothing but models; `effects` of the type."""
+        return self.calls_models and self.document.get("effects") == "model_only"
+
+    @property
+    def models(self) -> tuple[dict[str, Any], ...]:
+        """Return the models that the policy allows, in order, as the claim tells them."""
+        models = self.document.get("models")
+        rows = models if isinstance(models, list) else []
+        return tuple(each for each in rows if isinstance(each, dict))
+
+    @property
+    def open_calls_max(self) -> int | None:
+        """Return how many model calls of the attempt may be open at a time, where that is told."""
+        limit = self.document.get("open_calls_max")
+        return limit if type(limit) is int and limit > 0 else None
+
+    @property
+    def task_type(self) -> str:
+        """Return the type of the job; empty where it is not told."""
+        name = self.document.get("task_type")
+        return name if isinstance(name, str) else ""
+
+    @property
     def authority(self) -> dict[str, Any]:
         """Return the members that every write of this attempt carries."""
         return {"attempt": self.attempt, "fencing_token": self.fencing_token}

@@ -8,7 +8,7 @@ problem body: RFC 9457.
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from time import time
@@ -93,6 +93,10 @@ class Problem:
             current=body["current"] if isinstance(body.get("current"), dict) else {},
         )
 
+    def as_document(self) -> dict[str, Any]:
+        """Return the form in which it is kept on disk."""
+        return asdict(self)
+
     @property
     def transient(self) -> bool:
         """Return whether the same request, sent again later, may succeed.
@@ -120,14 +124,7 @@ class Refused(Exception):
 
 
 class NoRoom(Refused):
-    """The control plane refused to let the effect begin, for want of room: the attempt is deferred.
-
-    `release` is the call that gives back what the attempt had reserved for it, if anything.
-    """
-
-    def __init__(self, problem: Problem, *, release: Call | None = None) -> None:
-        self.release = release
-        super().__init__(problem)
+    """The control plane refused to let the effect begin, for want of room: it is deferred."""
 
 
 class Unreachable(Exception):
@@ -213,7 +210,9 @@ class ControlPlane:
         self._url = url.rstrip("/")
         self._complaints = Complaints()
         options = {} if transport is None else {"transport": transport, "mounts": None}
-        self._http = (network or Network()).client(
+        #: What else of this worker reaches others does so through the same.
+        self.network = network or Network()
+        self._http = self.network.client(
             base_url=self._url,
             headers={"Fencepost-Protocol": PROTOCOL_VERSION, "Accept": "application/json"},
             **options,

@@ -3,6 +3,8 @@
     exchange/<external_request_id>/request.json    what is asked; never changed
     exchange/<external_request_id>/calls/*.json    keys of calls to the control plane, before use
     exchange/<external_request_id>/started.json    durable before the effect begins
+    exchange/<external_request_id>/models/         the journal of its model calls
+    exchange/<external_request_id>/no-room.json    what left no room for it, before its result
     exchange/<external_request_id>/result.json     what came of it; never changed
 
 After a crash the files say what is true: a result is replayed, a start without a result is
@@ -19,7 +21,7 @@ from typing import Any
 
 from fencepost_worker import durable, rules
 from fencepost_worker.claim import Job
-from fencepost_worker.client import Call
+from fencepost_worker.client import Call, Problem
 from fencepost_worker.documents import (
     MAX_CODE_CHARS,
     MAX_MESSAGE_CHARS,
@@ -252,6 +254,25 @@ class Exchange:
     def made(self, name: str) -> bool:
         """Return whether a call was made under this name."""
         return (self._folder / "calls" / f"{name}.json").exists()
+
+    @property
+    def asked_to_start(self) -> bool:
+        """Return whether the control plane was asked to start the execution, by any permit."""
+        return any((self._folder / "calls").glob("start*.json"))
+
+    @property
+    def calls_folder(self) -> Path:
+        """Return where the journal of the attempt's model calls is kept."""
+        return self._folder / "models"
+
+    def note_no_room(self, problem: Problem) -> None:
+        """Keep what left no room for the effect, before its result: the attempt is deferred."""
+        durable.replace(self._folder / "no-room.json", durable.encode(problem.as_document()))
+
+    def no_room(self) -> Problem | None:
+        """Return what left no room for the effect, or None."""
+        document = durable.read_document(self._folder / "no-room.json")
+        return None if document is None else Problem(**document)
 
     def begin(self) -> None:
         """Mark, durably, that the effect begins now.

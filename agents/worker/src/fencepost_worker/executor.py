@@ -1,7 +1,7 @@
 """Runs the effect of an attempt at most once, under authority, and keeps what came of it."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from fencepost_worker.claim import Job
@@ -24,10 +24,13 @@ class OutcomeUnknown(Exception):
 
 @dataclass(frozen=True)
 class Grant:
-    """The authority to begin an effect. `deadline` is exclusive, on the steady clock."""
+    """The authority to begin an effect. `deadline` is exclusive, on the steady clock.
+
+    `environment`: the variables by which the effect calls models, where it may.
+    """
 
     deadline: float = float("inf")
-    model: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def over(self) -> bool:
@@ -37,6 +40,10 @@ class Grant:
 
 class Authority(Protocol):
     """Obtains the control plane's leave for an effect; see `governed.ControlPlaneAuthority`."""
+
+    def comes_first(self, job: Job) -> bool:
+        """Return whether the effect of the job needs a grant before it begins."""
+        ...
 
     def obtain(self, exchange: Exchange, job: Job, *, lease: Lease) -> Grant:
         """Return the grant, or raise `Refused`, `GaveUp` or `LeaseEnded`."""
@@ -76,7 +83,7 @@ class ExternalAgentExecutor:
             return known
         lease.wait_while_paused()
         grant = Grant()
-        if self._authority is not None:
+        if self._authority is not None and self._authority.comes_first(job):
             try:
                 grant = self._authority.obtain(exchange, job, lease=lease)
             except GaveUp as error:
@@ -103,7 +110,7 @@ def replayed(exchange: Exchange) -> Result | None:
         return exchange.result()
     if exchange.stage is Stage.STARTED:
         raise OutcomeUnknown("the worker was lost while the effect was under way")
-    if exchange.made("start"):
+    if exchange.asked_to_start:
         # The control plane was asked to start, but the mark that precedes the effect is missing.
         return exchange.record(
             _not_started(exchange.request, "the worker was lost before it began")

@@ -1,4 +1,4 @@
-"""Grants for effects: model and budget, permit, start; contract, sections 4 to 6.
+"""Grants for effects: permit and start; contract, sections 4 to 6.
 
 Each call and its key are durable in the exchange before they are sent, so that a restart sends
 the same ones.  Only a start that is answered `may_begin` lets the effect begin; where the answer
@@ -8,7 +8,6 @@ whether we have begun it.
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from uuid_utils.compat import uuid7
@@ -26,53 +25,50 @@ from fencepost_worker.client import (
 )
 from fencepost_worker.exchange import Exchange
 from fencepost_worker.executor import Grant
-from fencepost_worker.identity import canonical, route_request_id
 from fencepost_worker.lease import Lease
 
 log = logging.getLogger("fencepost_worker")
 
-#: A token is about four bytes of English text; three make an estimate that errs upwards.
-BYTES_PER_TOKEN = 3
 #: The effect begins this much before the permit's deadline, or not at all.
 DEADLINE_MARGIN_SECONDS = 1.0
 #: So many permits of one attempt are asked for, where each before was revoked unspent.
 PERMITS_MAX = 3
 
 
-@dataclass(frozen=True)
-class ModelNeeds:
-    """The most that a model call of a job may use."""
-
-    max_output_tokens: int
-    #: Tokens of the instructions that go with every request, over the task's own text.
-    overhead_tokens: int = 200
-
-    def estimated_input_tokens(self, job: Job) -> int:
-        """Return an upper estimate of the tokens that describe the job to a model."""
-        claim = job.claim.document
-        size = len(canonical(job.task)) + len(canonical(claim.get("rework")))
-        size += len(canonical(story)) if (story := claim.get("story")) else 0
-        return size // BYTES_PER_TOKEN + self.overhead_tokens
-
-
 class ControlPlaneAuthority:
     """Obtains grants over HTTP; the `Authority` of `ExternalAgentExecutor`."""
 
     def __init__(
-        self, *, plane: ControlPlane, mode: str, model_needs: ModelNeeds | None = None
+        self, *, plane: ControlPlane, mode: str, always: bool = True, has_models: bool = False
     ) -> None:
         """Make an authority.
 
         :param mode: `mock` or `live`; never changed on the way.
-        :param model_needs: what the runtime needs of a model; None when it uses none.
+        :param always: effects need a permit whatever the type of the job is.
+        :param has_models: work that may call models calls them through the worker's gateway.
         """
         self._plane = plane
         self._mode = mode
-        self._needs = model_needs
+        self._always = always
+        self._has_models = has_models
 
-    def obtain(self, exchange: Exchange, job: Job, *, lease: Lease) -> Grant:
+    def comes_first(self, job: Job) -> bool:
+        """Return whether permit and start come before the effect. Source: money, rule 1.
+
+        Where it touches nothing but models they come with its first call, whose reservation the
+        permit names.
+        """
+        claim = job.claim
+        if claim.only_models:
+            return False
+        return self._always or (self._has_models and claim.calls_models)
+
+    def obtain(
+        self, exchange: Exchange, job: Job, *, lease: Lease, reservation_id: str | None = None
+    ) -> Grant:
         """Return the grant to begin this attempt's effect.
 
+        :param reservation_id: of the first call, where the effect is nothing but model calls.
         :raises NoRoom: there is no room for it now.
         :raises Refused: the control plane said no; the effect must not begin.
         :raises GaveUp: the lease, or the authority to begin, ended before an answer came.
@@ -82,38 +78,25 @@ class ControlPlaneAuthority:
             **job.claim.authority,
             "external_request_id": exchange.request.external_request_id,
         }
-        reservation_id = None
         try:
-            route = self._route(exchange, job, binding, lease=lease)
-            reservation_id = ((route or {}).get("reservation") or {}).get("reservation_id")
             started = self._start_by_permit(
                 exchange, job, binding, reservation_id=reservation_id, lease=lease
             )
         except Refused as error:
             if error.problem.rule != DEFER:
                 raise
-            release = _release(binding, reservation_id) if reservation_id else None
-            raise NoRoom(error.problem, release=release) from error
+            raise NoRoom(error.problem) from error
         seconds = float(started.body.get("deadline_seconds", 0))
-        return Grant(
-            deadline=started.requested_at + seconds - DEADLINE_MARGIN_SECONDS,
-            model=(route or {}).get("model"),
-        )
+        return Grant(deadline=started.requested_at + seconds - DEADLINE_MARGIN_SECONDS)
 
-    def _route(
-        self, exchange: Exchange, job: Job, binding: dict[str, Any], *, lease: Lease
-    ) -> dict[str, Any] | None:
-        if self._needs is None:
-            return None
-        body = binding | {
-            "route_request_id": route_request_id(binding["external_request_id"]),
-            "estimated_input_tokens": self._needs.estimated_input_tokens(job),
-            "max_output_tokens": self._needs.max_output_tokens,
-        }
-        answer = self._once(exchange, "route", "/v1/routes", body, wait=lease.carry_on)
-        if answer.body.get("decision") != "issued":
-            raise Refused(_decided_against(answer))
-        return answer.body
+    def starter(self, exchange: Exchange, job: Job, *, lease: Lease) -> Callable[[str], Grant]:
+        """Return what starts the execution by the reservation of its first model call.
+
+        Its mark is that of the program that makes the calls, which is durable by then.
+        """
+        return lambda reservation_id: self.obtain(
+            exchange, job, lease=lease, reservation_id=reservation_id
+        )
 
     def _start_by_permit(
         self,
@@ -128,8 +111,9 @@ class ControlPlaneAuthority:
 
         :raises Refused, GaveUp: as `obtain` does.
         """
+        by = f"-{reservation_id}" if reservation_id else ""
         for again in range(PERMITS_MAX):
-            name = f"-{again + 1}" if again else ""
+            name = by + (f"-{again + 1}" if again else "")
             permit = self._permit(
                 exchange, job, binding, reservation_id=reservation_id, lease=lease, name=name
             )
@@ -206,12 +190,6 @@ class ControlPlaneAuthority:
     ) -> Answer:
         call, _ = exchange.once(name, Call("POST", path, body, key=str(uuid7())))
         return self._plane.deliver(call, wait=wait)
-
-
-def _release(binding: dict[str, Any], reservation_id: str) -> Call:
-    """Return the call that ends a reservation under which nothing was started."""
-    path = f"/v1/reservations/{reservation_id}/resolve"
-    return Call("POST", path, binding | {"end": "released"}, key=str(uuid7()))
 
 
 def _decided_against(answer: Answer) -> Problem:

@@ -10,6 +10,7 @@ from uuid_utils.compat import uuid7
 
 from fencepost_worker import reports
 from fencepost_worker.adapters import RuntimeAdapter
+from fencepost_worker.asking import Asking, TypeKnown, unserved
 from fencepost_worker.claim import Claim, ClaimUnreadable, Job
 from fencepost_worker.client import (
     Answer,
@@ -31,6 +32,7 @@ from fencepost_worker.executor import OutcomeUnknown, replayed
 from fencepost_worker.heartbeats import FENCED_REASONS, HeartbeatLoop
 from fencepost_worker.journal import Journal, Report
 from fencepost_worker.lease import Ended, Lease, LeaseEnded
+from fencepost_worker.model_access import refuses_all
 from fencepost_worker.presence import Presence
 from fencepost_worker.progress import ProgressReader
 from fencepost_worker.redaction import Secrets
@@ -43,10 +45,14 @@ log = logging.getLogger("fencepost_worker")
 POLL_GRACE_SECONDS = 15.0
 IDLE_SECONDS = 1.0
 MAX_IDLE_SECONDS = 60.0
+#: Until it is looked at again whether there is a type to ask for.
+UNASKED_SECONDS = 5.0
 #: Refusals of a claim that an operator's act ends: come back later, with a new request.
 CLOSED_REASONS = frozenset(
     {"ADMISSION_DRAINING", "ADMISSION_CLOSED", "MAINTENANCE_INHIBITED", "SESSION_NOT_APPROVED"}
 )
+#: Refusals that say nothing of the job: what is missing is an operator's to give.
+UNAUTHORIZED_REASONS = frozenset({"LIVE_EXECUTION_NOT_AUTHORIZED"})
 #: With these an attempt that still runs cannot be deferred; an older control plane knows no way to.
 NOT_DEFERRED_CODES = frozenset({"FAILED_PRECONDITION", "INVALID_ARGUMENT", "NOT_FOUND"})
 #: What ends an attempt with something delivered or asked; refused for good, the attempt fails.
@@ -85,10 +91,12 @@ class Worker:
         plan: Plan,
         uploads: Uploads | None = None,
         secrets: Secrets | None = None,
+        asking: Asking | None = None,
     ) -> None:
         """Make a worker. Without `uploads` artifacts stay in its data folder.
 
         :param secrets: what it must not say; default what its environment names so.
+        :param asking: which types of job it asks for; default those of the plan, or all.
         """
         self._plane = plane
         self._journal = journal
@@ -99,7 +107,11 @@ class Worker:
         self._secrets = secrets or Secrets()
         self._progress = ProgressReader(adapter, secrets=self._secrets)
         self._heartbeats = HeartbeatLoop(plane=plane, on_failure=self.drain)
-        self._presence = Presence(plane=plane)
+        self._asking = asking or Asking(
+            plane=plane, agent=plan.agent, named=plan.task_types, unserved=adapter.unserved
+        )
+        self._presence = Presence(plane=plane, agent=plan.agent, not_asking=self._asking.not_asking)
+        self._asking.on_change = self._presence.poke
         self._draining = threading.Event()
         self._aborting = threading.Event()
         self._running: set[Future[None]] = set()
@@ -117,6 +129,7 @@ class Worker:
         self.drain()
         self._heartbeats.end_all(Ended.ABORTED)
         self._aborting.set()
+        self._adapter.abort()
 
     def run(self) -> None:
         """Finish what an earlier process left, then claim and run until told to end.
@@ -130,6 +143,7 @@ class Worker:
             return
         except Refused as error:
             raise NotAuthorized(str(error)) from error
+        self._adapter.start()
         self._heartbeats.start()
         self._presence.start()
         pool = ThreadPoolExecutor(self._plan.concurrency, thread_name_prefix="job")
@@ -141,6 +155,7 @@ class Worker:
             pool.shutdown(wait=True)
             self._heartbeats.close()
             self._presence.close()
+            self._adapter.close()
         self._heartbeats.check()
 
     # Claims ---------------------------------------------------------------------------------
@@ -185,7 +200,10 @@ class Worker:
         :raises NotAuthorized: the control plane refuses for good.
         """
         intended = self._journal.intended_claim()
-        call = intended or self._new_claim(room)
+        task_types = None if intended else self._asking.task_types()
+        if task_types == []:
+            return [], UNASKED_SECONDS
+        call = intended or self._new_claim(room, task_types)
         self._journal.intend_claim(call)
         timeout_s = POLL_GRACE_SECONDS + (call.body or {}).get("wait_seconds", 0)
         try:
@@ -206,7 +224,7 @@ class Worker:
         pause = answer.body.get("retry_after_seconds") or (IDLE_SECONDS if at_once else 0.0)
         return granted, min(MAX_IDLE_SECONDS, float(pause))
 
-    def _new_claim(self, room: int) -> Call:
+    def _new_claim(self, room: int, task_types: list[str] | None) -> Call:
         body: dict[str, Any] = {
             "worker_id": self._plane.session.worker_id,
             "limit": room,
@@ -216,8 +234,8 @@ class Worker:
             # They are taken from the envelope, where they are signed.
             "include_inputs": False,
         }
-        if self._plan.task_types:
-            body["task_types"] = list(self._plan.task_types)
+        if task_types is not None:
+            body["task_types"] = task_types
         return Call("POST", "/v1/claims", body, key=str(uuid7()))
 
     def _refused_claim(self, problem: Problem) -> float:
@@ -280,9 +298,12 @@ class Worker:
         """Run the claimed job and return what to report; None when nobody wants to hear of it."""
         try:
             job = verified_job(claim, agent=self._plan.agent, keys=self._keys, wait=lease.carry_on)
+            self._adapter.book_calls(job, attempt=claim.attempt)
             # What is known already needs no lease to be reported: the token is enough.
             result = replayed(self._adapter.exchange(job, attempt=claim.attempt))
             if result is None:
+                if why := self._adapter.unserved(TypeKnown.of(claim)):
+                    return self._deferral(claim, unserved(why))
                 lease.wait_until_granted()
                 result = self._adapter.execute(job, attempt=claim.attempt, lease=lease)
             return self._report(claim, result, job=job, lease=lease)
@@ -295,8 +316,7 @@ class Worker:
         except (ExchangeConflict, ResultRefused) as error:
             return self._failure(claim, "EXCHANGE_CONFLICT", str(error), retryable=False)
         except NoRoom as error:
-            log.warning("%s attempt %s: no room: %s", claim.task_id, claim.attempt, error)
-            return reports.of_deferral(claim, error, worker_id=self._plane.session.worker_id)
+            return self._deferral(claim, error.problem)
         except Refused as error:
             return self._refusal(claim, error.problem)
         except GaveUp as error:
@@ -311,7 +331,10 @@ class Worker:
 
     def _report(self, claim: Claim, result: Result, *, job: Job, lease: Lease) -> Report:
         exchange = self._adapter.exchange(job, attempt=claim.attempt)
-        governed = exchange.made("start")
+        governed = exchange.asked_to_start
+        if (problem := exchange.no_room()) is not None:
+            return self._deferral(claim, problem, result=result if governed else None)
+        self._asking.served(claim.task_type)
         if self._uploads is not None and reports.completes(result):
             try:
                 result = self._uploads.deliver(
@@ -332,6 +355,13 @@ class Worker:
             worker_id=self._plane.session.worker_id,
             governed=governed,
             progress=self._progress.of(task_id=claim.task_id, attempt=claim.attempt),
+        )
+
+    def _deferral(self, claim: Claim, problem: Problem, result: Result | None = None) -> Report:
+        log.warning("%s attempt %s: no room: %s", claim.task_id, claim.attempt, problem.detail)
+        self._asking.refused(claim.task_type, problem, for_all=refuses_all(problem))
+        return reports.of_deferral(
+            claim, problem, worker_id=self._plane.session.worker_id, result=result
         )
 
     def _failure(self, claim: Claim, code: str, message: str, *, retryable: bool) -> Report:
@@ -360,6 +390,9 @@ class Worker:
             return None
         if problem.reason in FENCED_REASONS:
             raise Postponed(problem.reason)
+        if problem.reason in UNAUTHORIZED_REASONS:
+            return self._deferral(claim, problem)
+        self._asking.refused(claim.task_type, problem)
         stop = problem.rule in ("stop", "never", "read")
         return self._failure(
             claim, problem.reason or "REFUSED", problem.detail or "refused", retryable=not stop
@@ -393,7 +426,7 @@ class Worker:
                 # Nothing is wrong with the report; it is sent when the session is renewed, or to
                 # be kept as evidence once the attempt has ended.
                 raise GaveUp(call.path) from error
-            if call.path.endswith(ENDS) and error.problem.rule in ("never", "reconcile"):
+            if call.path.endswith(ENDS) and _ends_the_attempt(error.problem):
                 self._fail_unacceptable(claim, error.problem)
             if (plainer := reports.in_fewer_words(call, error.problem)) is not None:
                 self._send(claim, plainer)
@@ -433,6 +466,11 @@ class Worker:
         log.info("taking up %s attempt %s again", claim.task_id, claim.attempt)
         self._heartbeats.add(lease)
         self._start(pool, self._work, claim, lease)
+
+
+def _ends_the_attempt(problem: Problem) -> bool:
+    """Return whether a completion that was refused so will never be taken."""
+    return problem.rule in ("never", "reconcile") or problem.reason == "MODEL_CALL_REQUIRED"
 
 
 def _claims_in(answer: Answer) -> list[Claim]:

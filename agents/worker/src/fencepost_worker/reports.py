@@ -8,7 +8,7 @@ from uuid_utils.compat import uuid7
 
 from fencepost_worker import rules
 from fencepost_worker.claim import Claim
-from fencepost_worker.client import Call, NoRoom, Problem
+from fencepost_worker.client import Call, Problem
 from fencepost_worker.documents import MAX_MESSAGE_CHARS
 from fencepost_worker.exchange import Result
 from fencepost_worker.identity import canonical, sha256_hex
@@ -107,9 +107,13 @@ def of_failure(
     return Report((Call("POST", job_path(claim, "fail"), body),))
 
 
-def of_deferral(claim: Claim, refusal: NoRoom, *, worker_id: str) -> Report:
-    """Return the report of an attempt that found no room: what it holds is released first."""
-    problem = refusal.problem
+def of_deferral(
+    claim: Claim, problem: Problem, *, worker_id: str, result: Result | None = None
+) -> Report:
+    """Return the report of an attempt that found no room.
+
+    :param result: of the execution that the control plane started; it is owed that first.
+    """
     seconds = int(problem.after_seconds or DEFER_SECONDS)
     body = claim.authority | {
         "worker_id": worker_id,
@@ -117,7 +121,7 @@ def of_deferral(claim: Claim, refusal: NoRoom, *, worker_id: str) -> Report:
         "retry_after_seconds": min(max(seconds, 1), DEFER_SECONDS_MAX),
     }
     defer = Call("POST", job_path(claim, "defer"), body)
-    return Report((defer,) if refusal.release is None else (refusal.release, defer))
+    return Report((defer,) if result is None else (_execution_result(claim, result), defer))
 
 
 def in_fewer_words(call: Call, problem: Problem) -> Call | None:
@@ -162,11 +166,13 @@ def delivered_result(result: Result) -> dict[str, Any]:
 
 
 def _complete(claim: Claim, result: Result, *, worker_id: str) -> Call:
-    body = claim.authority | {
+    body: dict[str, Any] = claim.authority | {
         "worker_id": worker_id,
         "result": delivered_result(result),
         "needs_review": result.document["needs_review"],
     }
+    if (reason := result.document["no_model_reason"]) is not None:
+        body["no_model_reason"] = reason
     return Call("POST", job_path(claim, "complete"), body)
 
 

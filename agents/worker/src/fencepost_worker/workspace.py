@@ -10,11 +10,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from fencepost_worker import durable
+from fencepost_worker.confinement import WAY_MODE, Account
 from fencepost_worker.identity import checked_attempt, folder_name
 
 MAX_NAME_CHARS = 200
 MAX_ARTIFACT_BYTES = 1024 * 1024 * 1024
 CHUNK_BYTES = 1024 * 1024
+#: The attempt's, the task's, that of all workspaces, and the worker's data folder.
+WAY_FOLDERS = 4
 DEFAULT_MEDIA_TYPE = "application/octet-stream"
 
 
@@ -60,11 +63,23 @@ class Workspace:
                 return name
         raise AssertionError("no end of names")
 
+    def read(self, name: str, *, max_bytes: int) -> bytes:
+        """Return the beginning of a file that the program left in its folder.
+
+        No link is followed to another.
+
+        :raises ArtifactRefused: it is missing, or not a regular file of the folder.
+        """
+        with os.fdopen(_open_inside(self.folder, name), "rb") as file:
+            return file.read(max_bytes)
+
 
 class Workspaces:
     """All workspaces below one data folder, and the store that artifacts are kept in."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, account: Account | None = None) -> None:
+        """Make the folders. With an `account` workspaces are its own, the way to them is open."""
+        self._account = account
         self._workspaces = durable.make_folder(folder / "workspaces")
         self._store = durable.make_folder(folder / "artifacts" / "sha256")
 
@@ -86,6 +101,10 @@ class Workspaces:
         workspace = self.of(task_id=task_id, attempt=attempt)
         durable.remove_folder(workspace.folder)
         durable.make_folder(workspace.artifacts)
+        if self._account is not None:
+            self._account.own(workspace.folder, workspace.artifacts)
+            for folder in list(workspace.folder.parents)[:WAY_FOLDERS]:
+                folder.chmod(WAY_MODE)
         return workspace
 
     def discard(self, *, task_id: str, attempt: int) -> None:

@@ -1,13 +1,16 @@
 """Runtimes: a job is executed by a program, by an agent behind HTTP, or by a model endpoint."""
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fencepost_worker.asking import NO_PROVIDERS, REQUIRED, TypeKnown
 from fencepost_worker.claim import Job
 from fencepost_worker.exchange import Exchange, Request, Result
 from fencepost_worker.executor import ExternalAgentExecutor, Grant
 from fencepost_worker.lease import Lease
+from fencepost_worker.model_access import ModelAccess
 
 
 class RuntimeAdapter(ABC):
@@ -15,14 +18,60 @@ class RuntimeAdapter(ABC):
 
     runtime: ClassVar[str]
 
-    def __init__(self, *, executor: ExternalAgentExecutor) -> None:
+    def __init__(
+        self, *, executor: ExternalAgentExecutor, models: ModelAccess | None = None
+    ) -> None:
+        """Make an adapter. Without `models` what it runs calls none that are governed."""
         self._executor = executor
+        self._models = models
 
     def execute(self, job: Job, *, attempt: int, lease: Lease) -> Result:
         """Return the result of this attempt; see `ExternalAgentExecutor.execute`."""
+
+        def invoke(request: Request, *, lease: Lease, grant: Grant) -> Result:
+            if self._models is None:
+                return self.invoke(request, lease=lease, grant=grant)
+            return self._models.during(
+                job,
+                self.exchange(job, attempt=attempt),
+                lease=lease,
+                work=lambda environment: self.invoke(
+                    request, lease=lease, grant=replace(grant, environment=environment)
+                ),
+            )
+
         return self._executor.execute(
-            job, attempt=attempt, runtime=self.runtime, lease=lease, invoke=self.invoke
+            job, attempt=attempt, runtime=self.runtime, lease=lease, invoke=invoke
         )
+
+    def start(self) -> None:
+        """Begin to serve what the effects need while they run."""
+        if self._models is not None:
+            self._models.start()
+
+    def close(self) -> None:
+        """End what `start` began."""
+        if self._models is not None:
+            self._models.close()
+
+    def abort(self) -> None:
+        """End it soon, whatever still runs."""
+        if self._models is not None:
+            self._models.abort()
+
+    def unserved(self, job_type: TypeKnown) -> str:
+        """Return why jobs of a type cannot be done here; empty where they can."""
+        if self._models is None and job_type.model_use == REQUIRED:
+            return NO_PROVIDERS
+        return ""
+
+    def book_calls(self, job: Job, *, attempt: int) -> None:
+        """Book the model calls that an earlier process of this worker has left open.
+
+        :raises Postponed: they cannot be booked now.
+        """
+        if self._models is not None:
+            self._models.book(job, self.exchange(job, attempt=attempt))
 
     def exchange(self, job: Job, *, attempt: int) -> Exchange:
         """Return the exchange of this attempt."""

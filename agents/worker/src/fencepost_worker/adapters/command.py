@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from fencepost_worker import durable, processes, rules
 from fencepost_worker.adapters import RuntimeAdapter
+from fencepost_worker.confinement import Confinement, loopback_direct
 from fencepost_worker.exchange import (
     MENDED_MEMBER,
     Request,
@@ -26,6 +27,7 @@ from fencepost_worker.exchange import (
 )
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.lease import Ended, Lease
+from fencepost_worker.model_access import ModelAccess
 from fencepost_worker.workspace import ArtifactRefused, Workspace, Workspaces
 
 log = logging.getLogger("fencepost_worker")
@@ -71,18 +73,32 @@ class CommandAdapter(RuntimeAdapter):
         executor: ExternalAgentExecutor,
         workspaces: Workspaces,
         program: Sequence[str],
+        confinement: Confinement | None = None,
+        models: ModelAccess | None = None,
         stop_grace_s: float = STOP_GRACE_SECONDS,
     ) -> None:
-        super().__init__(executor=executor)
+        """Make an adapter.
+
+        :param confinement: what the program is given of this process; default the list alone.
+        :raises ProgramMissing: there is no such program.
+        """
+        super().__init__(executor=executor, models=models)
         self._workspaces = workspaces
         self._program = resolved_program(program)
+        self._confinement = confinement or Confinement()
         self._stop_grace_s = stop_grace_s
         self._programs: dict[tuple[str, int], Program] = {}
 
     def invoke(self, request: Request, *, lease: Lease, grant: Grant) -> Result:
         """Run the program once; see `RuntimeAdapter.invoke`."""
         workspace = self._workspaces.open(task_id=request.task_id, attempt=request.attempt)
-        program = Program(self._program, request=request, workspace=workspace)
+        program = Program(
+            self._program,
+            request=request,
+            workspace=workspace,
+            environment=_environment(self._confinement, request, workspace, grant),
+            account=self._confinement.launched_as,
+        )
         self._programs[request.task_id, request.attempt] = program
         code = program.wait(lease, stop_grace_s=self._stop_grace_s)
         if code is None:
@@ -95,11 +111,10 @@ class CommandAdapter(RuntimeAdapter):
 
         :raises NotStrict: it is no JSON object, or too large.
         """
-        path = self._workspaces.of(task_id=task_id, attempt=attempt).progress
+        workspace = self._workspaces.of(task_id=task_id, attempt=attempt)
         try:
-            with path.open("rb") as file:
-                content = file.read(MAX_PROGRESS_BYTES + 1)
-        except OSError:
+            content = workspace.read(workspace.progress.name, max_bytes=MAX_PROGRESS_BYTES + 1)
+        except ArtifactRefused:
             return None
         if len(content) > MAX_PROGRESS_BYTES:
             raise rules.NotStrict(rules.Fault("", f"more than {MAX_PROGRESS_BYTES} bytes"))
@@ -182,13 +197,24 @@ class CommandAdapter(RuntimeAdapter):
 class Program:
     """A running program with its process group."""
 
-    def __init__(self, argv: Sequence[str], *, request: Request, workspace: Workspace) -> None:
-        """Start it, and write down what was started before anything else."""
-        command = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), *argv]
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        request: Request,
+        workspace: Workspace,
+        environment: dict[str, str],
+        account: str,
+    ) -> None:
+        """Start it, and write down what was started before anything else.
+
+        :param account: as whom it runs, as the launcher takes it.
+        """
+        command = [sys.executable, "-I", "-S", str(LAUNCHER), str(os.getpid()), account, *argv]
         self._process = subprocess.Popen(
             command,
             cwd=workspace.folder,
-            env=_environment(request, workspace),
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -297,9 +323,13 @@ def _thread(target: Callable[..., None], *args: Any) -> threading.Thread:
     return thread
 
 
-def _environment(request: Request, workspace: Workspace) -> dict[str, str]:
-    """Return the program's environment: ours without what is only for the worker."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("FENCEPOST_")}
+def _environment(
+    confinement: Confinement, request: Request, workspace: Workspace, grant: Grant
+) -> dict[str, str]:
+    """Return the program's variables: those it inherits, the promised ones, and its models'."""
+    inherited = confinement.environment()
+    if grant.environment:
+        inherited |= {**grant.environment} | loopback_direct(inherited)
     return inherited | {
         "FENCEPOST_TASK_ID": request.task_id,
         "FENCEPOST_ATTEMPT": str(request.attempt),

@@ -29,7 +29,10 @@ WRONG_NUMBER = "MODEL_RESERVATION_STATE_INVALID"
 
 @dataclass(frozen=True)
 class Routed:
-    """A decision under which one call may be made. `begin_by` is on the steady clock."""
+    """A decision under which one call may be made. `begin_by` is on the steady clock.
+
+    `started`: the attempt's execution was started before, so that the route is the call's start.
+    """
 
     number: int
     route_request_id: str
@@ -39,6 +42,7 @@ class Routed:
     model: str
     max_output_tokens: int | None = None
     begin_by: float = float("inf")
+    started: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,7 +102,7 @@ class Desk:
         self._journal = journal
         self._carry_on = carry_on
         self._next = 1 + max(map(_number_used, journal.calls.values()), default=0)
-        self._started = attempt.starter is None or self._next > 1
+        self._started = attempt.starter is None
 
     def route(self, needs: dict[str, Any], *, lost_usage: dict[str, int]) -> Routed:
         """Return the decision for a call; the attempt's first one starts its execution.
@@ -108,7 +112,7 @@ class Desk:
         :raises StartRefused: it has a route, and may not begin.
         """
         routed = self._route(needs, lost_usage)
-        if self._started or self._attempt.starter is None:
+        if self._started or routed.started or self._attempt.starter is None:
             return routed
         try:
             grant = self._attempt.starter(routed.reservation_id)
@@ -189,6 +193,7 @@ def routed_of(number: int, request_id: str, answer: Answer) -> Routed | Problem:
         model=str(body.get("model") or ""),
         max_output_tokens=limit if type(limit) is int and limit > 0 else None,
         begin_by=begin_by,
+        started=within is not None,
     )
 
 

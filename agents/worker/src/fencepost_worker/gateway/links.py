@@ -1,7 +1,6 @@
 """What the gateway reaches: the control plane, on threads of its own, and the providers."""
 
 import asyncio
-import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -35,10 +34,8 @@ class Links:
 
     async def open(self) -> None:
         """Make the providers' clients, on the loop that uses them."""
-        far = any(provider.base_url.startswith("https:") for provider in self.providers)
-        trust = ssl.create_default_context() if far else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         for provider in self.providers:
-            self._clients[provider.name] = httpx2.AsyncClient(
+            self._clients[provider.name] = self.plane.network.async_client(
                 # The lease ends what takes too long, and nothing else does.
                 timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
                 limits=httpx2.Limits(
@@ -48,8 +45,6 @@ class Links:
                 ),
                 # Body and headers agree, and are read as they pass.
                 headers={"accept-encoding": "identity"},
-                follow_redirects=False,
-                verify=trust,
             )
 
     async def close_clients(self) -> None:

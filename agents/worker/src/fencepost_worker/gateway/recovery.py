@@ -91,9 +91,4 @@ def _end_of(
     routed = routed_of(number, str((route.body or {})["route_request_id"]), answer)
     if isinstance(routed, Problem):
         return None, None
-    return routed.reservation_id, not_sent(LOST, started=_is_started(answer.body))
-
-
-def _is_started(body: dict[str, Any]) -> bool:
-    """Return whether a route was one of a started execution: only such a one has its time."""
-    return body.get("begin_within_seconds") is not None
+    return routed.reservation_id, not_sent(LOST, started=routed.started)
