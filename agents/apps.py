@@ -13,7 +13,7 @@ class AgentsConfig(AppConfig):
     def ready(self) -> None:
         from agents import console, triggers  # noqa: F401 - pages and triggers register themselves
         from agents.metrics import gauges
-        from agents.models import Agent
+        from agents.models import Agent, Submitter
         from agents.verbs import VERBS
         from governance.core import verbs
         from governance.money import scopes
@@ -22,6 +22,7 @@ class AgentsConfig(AppConfig):
         verbs.register(*VERBS)
         metrics.register(gauges)
         scopes.know("agent", lambda name: Agent.objects.filter(name=name).exists())
+        scopes.know("submitter", lambda name: Submitter.objects.filter(name=name).exists())
         post_migrate.connect(add_permissions, sender=self)
 
 

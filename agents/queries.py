@@ -12,7 +12,7 @@ from agents.principals import Principal
 from governance.core import clock
 from governance.core.errors import NotFound, PermissionDenied
 from governance.money import room
-from governance.money.models import NoRoom
+from governance.money.notes import NoRoom
 
 SESSIONS_MAX = 100
 #: An agent counts as late when it was silent for three of these.

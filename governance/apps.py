@@ -11,6 +11,7 @@ class GovernanceConfig(AppConfig):
             corrections,
             disputes,
             ground,
+            limits,
             money,
             outside,
             spend,
@@ -20,12 +21,13 @@ class GovernanceConfig(AppConfig):
         from governance.evidence.outside import VERBS as OUTSIDE_VERBS
         from governance.money import proofs
         from governance.money.entries import ENTRIES
+        from governance.money.limit_verbs import VERBS as LIMIT_VERBS
         from governance.money.verbs import VERBS as MONEY_VERBS
         from governance.relay.verbs import VERBS as RELAY_VERBS
         from governance.web import metrics
         from governance.web.gauges import gauges, money_gauges
 
-        verbs.register(*MONEY_VERBS, *OUTSIDE_VERBS, *RELAY_VERBS)
+        verbs.register(*MONEY_VERBS, *LIMIT_VERBS, *OUTSIDE_VERBS, *RELAY_VERBS)
         for entries in ENTRIES:
             proofs.compare(entries)
         metrics.register(gauges)

@@ -218,6 +218,18 @@ BEGIN
 END
 """,
 )
+LIMIT_RULES = Function(
+    "governance_limit_guard",
+    "A limit keeps its scope and key.",
+    """
+BEGIN
+    IF (NEW.scope, NEW.key) IS DISTINCT FROM (OLD.scope, OLD.key) THEN
+        RAISE EXCEPTION 'a limit keeps its scope and key' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END
+""",
+)
 OUTSIDECHANGE_RULES = Function(
     "governance_outsidechange_guard",
     "What was changed outside does not change; it is appended once, and settled once.",
@@ -248,6 +260,7 @@ FUNCTIONS = (
     ROUTEPOLICY_RULES,
     BUDGETWINDOW_RULES,
     BUDGET_RULES,
+    LIMIT_RULES,
     OUTSIDECHANGE_RULES,
     *stated.FUNCTIONS,
 )
@@ -291,6 +304,11 @@ STATED_TABLES = (
         "governance_budget",
         "SELECT 'budget:' || b.id, 'governance_budget', b.id FROM governance_budget b"
         " WHERE b.id = ($1->>'id')::bigint",
+    ),
+    StatedTable(
+        "governance_limit",
+        "SELECT 'limit:' || l.id, 'governance_limit', l.id FROM governance_limit l"
+        " WHERE l.id = ($1->>'id')::bigint",
     ),
 )
 
@@ -342,6 +360,8 @@ TRIGGERS = (
     row_trigger("governance_adjustmentverdict", ADJUSTMENTVERDICT_RULES, "INSERT"),
     _kept("governance_budget"),
     row_trigger("governance_budget", BUDGET_RULES, "UPDATE"),
+    _kept("governance_limit"),
+    row_trigger("governance_limit", LIMIT_RULES, "UPDATE"),
     _kept("governance_budgetwindow"),
     row_trigger("governance_budgetwindow", BUDGETWINDOW_RULES, "UPDATE"),
 )

@@ -18,6 +18,7 @@ class JobsConfig(AppConfig):
         from jobs.operations.isolation import diagnose
         from jobs.proofs import EXTENSIONS
         from jobs.room import wake
+        from jobs.scopes import READ_OF_JOB
         from jobs.verbs import VERBS
         from jobs.waiting import SWEEPER, SWEEPER_SILENT_SECONDS, setting_aside_stopped
         from jobs.workload import JobsWorkload
@@ -30,4 +31,5 @@ class JobsConfig(AppConfig):
         failures.diagnosers.append(diagnose)
         pulse.expect(SWEEPER, within_seconds=SWEEPER_SILENT_SECONDS)
         pulse.alarm("set-aside", setting_aside_stopped)
+        scopes.read_of_jobs(READ_OF_JOB)
         scopes.know("job_type", lambda name: JobType.objects.filter(name=name).exists())

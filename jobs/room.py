@@ -18,6 +18,18 @@ TASKS_WITHOUT_ROOM = (
     "SELECT n.key FROM governance_noroom n"
     " WHERE n.scope = 'job' AND n.until > statement_timestamp()"
 )
+# Of the job `c`: whether no budget of its submitter or of one of its labels has room. Usually there
+# is no such note, and no job is asked.
+WITHOUT_ROOM_OF_ITS_OWN = """EXISTS (
+     SELECT FROM governance_noroom n JOIN jobs_jobtype y ON y.id = c.job_type_id
+      WHERE n.until > statement_timestamp() AND y.model_use = 'required'
+        AND ((n.scope = 'submitter' AND c.submitted_by = 'submitter:' || n.key)
+          OR (n.scope = 'label' AND EXISTS (
+                SELECT FROM jobs_task t WHERE t.job_id = c.id
+                   AND t.labels ->> split_part(n.key, '=', 1)
+                       = substr(n.key, strpos(n.key, '=') + 1)))))"""
+NOTED_OF_JOBS = """(SELECT EXISTS (SELECT FROM governance_noroom n
+     WHERE n.scope IN ('submitter', 'label') AND n.until > statement_timestamp()))"""
 # The agents that may have work again.
 AGENTS_OF = """
 SELECT a.id FROM agents_agent a
@@ -39,7 +51,8 @@ def wake(scopes: Sequence[tuple[str, str]]) -> None:
         sql.Statement(
             AGENTS_OF,
             {
-                "all": "global" in by_scope,
+                # Whose jobs are of a submitter or have a label, nobody knows at once.
+                "all": not by_scope.keys().isdisjoint(("global", "submitter", "label")),
                 "agents": by_scope.get("agent", []),
                 "types": by_scope.get("job_type", []),
                 "jobs": by_scope.get("job", []),

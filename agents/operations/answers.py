@@ -13,7 +13,8 @@ from agents.transitions.presence import Standing
 from agents.workload import JobTypeOut
 from governance.core.clock import instant
 from governance.core.wire import AnyObject, InstantText, UuidText, explained, one_of
-from governance.money.models import Budget, NoRoom
+from governance.money.models import Budget
+from governance.money.notes import NoRoom
 
 AdmissionState = Annotated[str, one_of(Agent.Admission.values)]
 
@@ -75,14 +76,16 @@ class NotAskingOut(TypedDict):
 
 
 class NoRoomOut(TypedDict):
-    """A scope whose jobs are passed over: a budget has no room for their calls."""
+    """A scope whose jobs are passed over: a budget or a limit has no room for their calls."""
 
     scope: Annotated[str, one_of(Budget.Scope.values)]
     key: str
     reason: str
     until: InstantText
-    budget_id: int
-    budget: str
+    budget_id: int | None
+    budget: str | None
+    limit_id: int | None
+    limit: str | None
 
 
 class LiveSessionOut(TypedDict):
@@ -239,7 +242,9 @@ def _no_room(note: NoRoom) -> NoRoomOut:
         "reason": note.reason,
         "until": instant(note.until),
         "budget_id": note.budget_id,
-        "budget": str(note.budget),
+        "budget": str(note.budget) if note.budget else None,
+        "limit_id": note.limit_id,
+        "limit": str(note.limit) if note.limit else None,
     }
 
 

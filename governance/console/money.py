@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet
@@ -23,6 +22,7 @@ from governance.console import registry
 from governance.console.chains import read_chain
 from governance.console.corrections import corrections_of
 from governance.console.drawing import gauge
+from governance.console.dry_run import DryRunForm
 from governance.console.lists import MATCHES_MAX, Since
 from governance.console.pages import ChainedPage, PlainPage
 from governance.console.registry import (
@@ -50,7 +50,6 @@ from governance.money.models import (
     RouteDecision,
     RoutePolicy,
 )
-from governance.money.pricing import TOKENS_MAX
 from governance.money.published import COUNTERS
 from governance.money.uses import UnreservedUse
 
@@ -135,20 +134,6 @@ class InForce(admin.SimpleListFilter):
         return queryset.filter(retired_at__isnull=self.value() == "yes")
 
 
-class DryRunForm(forms.Form):
-    """A call that nobody makes."""
-
-    agent = forms.CharField(max_length=60)
-    job_type = forms.CharField(max_length=60)
-    risk_tier = forms.ChoiceField(choices=[(tier, tier) for tier in ("low", "medium", "high")])
-    estimated_input_tokens = forms.IntegerField(min_value=0, max_value=TOKENS_MAX, initial=2000)
-    max_output_tokens = forms.IntegerField(min_value=1, max_value=TOKENS_MAX, initial=1000)
-    requirements = forms.CharField(
-        required=False,
-        help_text="Capabilities and terms, separated by commas: tools, vision, tool=web_search …",
-    )
-
-
 @admin.register(RoutePolicy)
 class RoutePolicyAdmin(ChainedPage):
     """Which models a kind of work may use."""
@@ -175,10 +160,8 @@ class RoutePolicyAdmin(ChainedPage):
         form = DryRunForm(request.GET or None)
         answer = None
         if request.GET and form.is_valid():
-            call = dict(form.cleaned_data)
-            words = [word.strip() for word in call.pop("requirements").split(",")]
             try:
-                answer = ledger.dry_run(**call, requirements=[word for word in words if word])
+                answer = ledger.dry_run(**form.call)
             except InvalidArgument as refusal:
                 form.add_error("requirements", [fault.detail for fault in refusal.errors])
         context = {
@@ -454,12 +437,12 @@ def load_budgets(request: HttpRequest) -> dict[str, Any] | None:
 
 
 def without_room(limit: int) -> Iterator[Waiting]:
-    """Yield the scopes whose jobs are passed over, each with the budget that has no room."""
+    """Yield the scopes whose jobs are passed over, each with its budget or limit."""
     for note in room.in_force().order_by("noted_at")[:limit]:
         yield Waiting(
             title=f"{note.scope} {note.key}".rstrip(),
-            note=f"no room until {stamp(note.until)} in {note.budget}: change or disable it",
-            url=reverse("admin:governance_budget_change", args=(note.budget_id,)),
+            note=f"no room until {stamp(note.until)} in {note.cause}: change or disable it",
+            url=reverse(f"admin:{note.cause._meta.db_table}_change", args=(note.cause.pk,)),
             since=note.noted_at,
         )
 
@@ -471,7 +454,7 @@ add_inbox_kind(
         permission="governance.view_budget",
         position=75,
         rows=without_room,
-        empty="Every budget has room for what was asked.",
+        empty="Every budget and limit has room for what was asked.",
     )
 )
 

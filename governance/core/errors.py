@@ -450,6 +450,12 @@ class RateLimited(DomainError):
     code, reason, status, retry = "RESOURCE_EXHAUSTED", "RATE_LIMITED", 429, "wait"
 
 
+class CallRateLimited(RateLimited):
+    """A limit of requests, tokens or open calls has no room for this call now; defer it."""
+
+    retry = DEFER
+
+
 class ChecksumMismatch(DomainError):
     """The stored object is not the one that was announced."""
 

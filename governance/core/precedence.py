@@ -124,6 +124,7 @@ STAGES = (
             errors.ModelReservationStateInvalid,
             errors.BudgetExhausted,
             errors.RateLimited,
+            errors.CallRateLimited,
         ),
     ),
     Stage("the artifact", (errors.ChecksumMismatch, errors.GrantExpired)),

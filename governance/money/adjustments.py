@@ -7,7 +7,7 @@ opening took it over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -31,7 +31,7 @@ from governance.core.reasons import required
 from governance.money.budgets import SHARE_MONEY
 from governance.money.corrections import Adjustment, AdjustmentPosting, AdjustmentVerdict
 from governance.money.models import CURRENCY, Reservation
-from governance.money.openings import BUDGETS, IN_WINDOW, RESERVED_IN_WINDOW, UNRESERVED
+from governance.money.openings import RECORDED_IN_WINDOW, RESERVED_IN_WINDOW, seen, unreserved
 from governance.money.postings import post
 from governance.money.pricing import text_of
 from governance.money.reservations import LOCK_RESERVATIONS
@@ -63,29 +63,21 @@ LOCK_USES = (
     " ORDER BY use_id FOR NO KEY UPDATE"
 )
 # The windows that count a call: those that hold it, and the opened ones of its scopes. A window
-# without an opening has not seen what it does not hold.
-OF_ONE = (
-    "SELECT h.window_id AS id FROM governance_reservationhold h"
-    " WHERE h.reservation_id = r.reservation_id"
-    " UNION SELECT w.id FROM governance_routedecision d"
-    + BUDGETS.format(agent="r.agent", job_type="d.job_type", task_id="r.task_id")
-    + RESERVED_IN_WINDOW
-    + " WHERE d.decision_id = r.decision_id"
-    "  AND EXISTS (SELECT 1 FROM governance_budgetopening o WHERE o.window_id = w.id)"
-)
+# without an opening has not seen what it does not hold. In the braces stand the budgets of a call.
 READ_WINDOWS = (
-    f"SELECT n.id FROM governance_reservation r CROSS JOIN LATERAL ({OF_ONE}) n"
-    " WHERE r.reservation_id = ANY(%s::uuid[]) ORDER BY n.id"
+    "SELECT h.window_id AS id FROM governance_reservationhold h"
+    " WHERE h.reservation_id = ANY(%(ids)s::uuid[]) UNION SELECT w.id{budgets}"
+    + RESERVED_IN_WINDOW
+    + " WHERE r.reservation_id = ANY(%(ids)s::uuid[])"
+    "  AND EXISTS (SELECT 1 FROM governance_budgetopening o WHERE o.window_id = w.id) ORDER BY 1"
 )
 # The same of a use. One whose price nobody knows was posted nowhere: every window of its scopes has
 # not seen it.
 READ_WINDOWS_OF_USE = (
-    "WITH use AS (SELECT unnest(%s::uuid[]) AS id)"
-    " SELECT p.window_id AS id FROM governance_unreservedposting p"
-    "  WHERE p.use_id IN (SELECT id FROM use) UNION SELECT w.id"
-    + UNRESERVED
-    + IN_WINDOW.format(at="u.recorded_at")
-    + " WHERE u.use_id IN (SELECT id FROM use) AND (u.cost IS NULL OR EXISTS"
+    "SELECT p.window_id AS id FROM governance_unreservedposting p"
+    "  WHERE p.use_id = ANY(%(ids)s::uuid[]) UNION SELECT w.id{budgets}"
+    + RECORDED_IN_WINDOW
+    + " WHERE u.use_id = ANY(%(ids)s::uuid[]) AND (u.cost IS NULL OR EXISTS"
     "  (SELECT 1 FROM governance_budgetopening o WHERE o.window_id = w.id)) ORDER BY 1"
 )
 # Adjustments that count and were posted nowhere where their call is held, or their use was posted,
@@ -251,10 +243,12 @@ class _Kind:
     lock: str
     cost: str
     windows: str
+    #: Returns the SQL of it with the budgets that it falls under.
+    budgets: Callable[[], str]
 
 
-_CALL = _Kind(LOCK_RESERVATIONS, READ_COST, READ_WINDOWS)
-_USE = _Kind(LOCK_USES, READ_COST_OF_USE, READ_WINDOWS_OF_USE)
+_CALL = _Kind(LOCK_RESERVATIONS, READ_COST, READ_WINDOWS, seen)
+_USE = _Kind(LOCK_USES, READ_COST_OF_USE, READ_WINDOWS_OF_USE, unreserved)
 
 
 def _about(adjustment: Adjustment) -> tuple[_Kind, list[UUID]]:
@@ -298,7 +292,8 @@ def _need_cost(cost: Decimal, amount: Decimal) -> None:
 def _post(adjustment: Adjustment, *, at: datetime) -> list[int]:
     """Move what was spent in the windows that count what is corrected, and return their ids."""
     kind, of = _about(adjustment)
-    [found] = sql.pipeline(sql.Statement(kind.windows, (of,)))
+    reading = kind.windows.format(budgets=kind.budgets())
+    [found] = sql.pipeline(sql.Statement(reading, {"ids": of}))
     ids = [row["id"] for row in found]
     if ids:
         rows = [AdjustmentPosting(adjustment=adjustment, window_id=window) for window in ids]

@@ -21,8 +21,9 @@ from governance.core.isolation import of_a_row
 from governance.money import rollups
 from governance.money.adjustments import WRONG_ADJUSTMENTS
 from governance.money.formulas import PROVEN, Formulas, formulas_of, joins_of
+from governance.money.metering import WRONG_HOLDS
 from governance.money.models import Budget, Reservation, Resolution, RouteDecision
-from governance.money.openings import WRONG_OPENINGS
+from governance.money.openings import wrong_openings
 from governance.money.policies import PRICE_COLUMNS, price_list
 from governance.money.pricing import (
     NAMED,
@@ -35,6 +36,7 @@ from governance.money.pricing import (
 )
 from governance.money.published import COUNTERS
 from governance.money.reservations import unknown_cost
+from governance.money.scopes import is_each
 from governance.money.unreserved import cost_of, digest_of_dispute, digest_of_report
 
 BARS_MAX = 500
@@ -56,7 +58,7 @@ READ_BARS = (
     "    AND starts_at = k.starts_at ORDER BY budget_id, kind, starts_at, id DESC LIMIT %s) w"
     "  ON true"
     " WHERE b.enabled"
-    " ORDER BY array_position(ARRAY['global', 'agent', 'job_type', 'job'], b.scope::text), b.id,"
+    f" ORDER BY array_position(ARRAY{list(Budget.Scope.values)}, b.scope::text), b.id,"
     " w.held + w.spent DESC NULLS LAST LIMIT %s"
 )
 # The windows of now that have come to a bound and are still there. Index: budget_window_told_idx.
@@ -209,7 +211,7 @@ def _bar(row: sql.Row) -> BudgetBar:
         row["spent"],
         row["cap"],
         row["soft_cap"],
-        each=row["key"] == Budget.EACH,
+        each=is_each(row["scope"], row["key"]),
     )
 
 
@@ -280,7 +282,7 @@ def verify() -> Iterator[Difference]:
     with unbounded():
         for row in read_rows(WINDOW_COUNTERS):
             yield from _wrong_counters(row)
-        for row in read_rows(WRONG_OPENINGS):
+        for row in read_rows(wrong_openings()):
             expected, found = text_of(row["spent_in_rows"]), text_of(row["spent"])
             yield Difference("budget_opening.spent", f"budget window {row['id']}", expected, found)
         for row in read_rows(WRONG_ADJUSTMENTS):
@@ -290,6 +292,9 @@ def verify() -> Iterator[Difference]:
                 f"windows {row['expected']}",
                 f"windows {row['found']}",
             )
+        for row in read_rows(WRONG_HOLDS):
+            subject = f"limit meter {row['meter_id']}"
+            yield Difference("limit_hold.open", subject, "an open call", str(row["reservation_id"]))
         for row in read_rows(STATES):
             subject = f"reservation {row['reservation_id']}"
             yield Difference("reservation.state", subject, row["ended_as"] or "open", row["state"])

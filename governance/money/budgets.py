@@ -10,6 +10,7 @@ from typing import Any
 from governance.core import audit, outbox, sql
 from governance.money.models import CURRENCY, Budget, BudgetWindow
 from governance.money.pricing import text_of, window_of
+from governance.money.scopes import Scopes
 
 #: Of the open reservations of a full budget so many are told.
 HOLDS_TOLD_MAX = 5
@@ -19,16 +20,18 @@ LOCK_CLASS = 6
 SHARE_MONEY = sql.Statement("SELECT pg_advisory_xact_lock_shared(%s, 0)", (LOCK_CLASS,))
 TAKE_MONEY = sql.Statement("SELECT pg_advisory_xact_lock(%s, 0)", (LOCK_CLASS,))
 
+#: Whose window it is, of a budget for each.
+COUNTED_FOR = "CASE b.key WHEN s.every THEN s.key ELSE '' END"
 # The budgets that a call counts against, each with the window that `now` lies in.
 APPLICABLE = (
     " FROM governance_budget b"
-    " JOIN unnest(%(scopes)s::text[], %(keys)s::text[]) AS s(scope, key)"
-    "  ON s.scope = b.scope AND b.key IN (s.key, '*')"
+    " JOIN unnest(%(scopes)s::text[], %(keys)s::text[], %(every)s::text[]) AS s(scope, key, every)"
+    "  ON s.scope = b.scope AND b.key IN (s.key, s.every)"
     " JOIN unnest(%(kinds)s::text[], %(starts)s::timestamptz[], %(ends)s::timestamptz[])"
     '  AS k(kind, starts_at, ends_at) ON k.kind = b."window"'
     " {join} JOIN governance_budgetwindow w ON w.budget_id = b.id AND w.kind = k.kind"
     "  AND w.starts_at = k.starts_at"
-    "  AND w.counted_for = CASE b.key WHEN '*' THEN s.key ELSE '' END"
+    f"  AND w.counted_for = {COUNTED_FOR}"
     # Also of those that are disabled: they go on counting, and refuse nothing.
     " WHERE true"
 )
@@ -36,7 +39,7 @@ APPLICABLE = (
 OPEN_WINDOWS = (
     "INSERT INTO governance_budgetwindow"
     " (budget_id, counted_for, kind, starts_at, ends_at, held, spent)"
-    " SELECT b.id, CASE b.key WHEN '*' THEN s.key ELSE '' END, k.kind, k.starts_at, k.ends_at, 0, 0"
+    f" SELECT b.id, {COUNTED_FOR}, k.kind, k.starts_at, k.ends_at, 0, 0"
     + APPLICABLE.format(join="LEFT")
     + " AND w.id IS NULL ORDER BY b.id ON CONFLICT DO NOTHING"
 )
@@ -48,7 +51,7 @@ LOCK_BUDGETS = "SELECT b.id" + APPLICABLE.format(join="") + " ORDER BY b.id FOR 
 READ_ROOM = (
     'SELECT w.id, b.id AS budget_id, b.scope, b."window" AS kind, w.warned_at,'
     " w.exhausted_at, k.ends_at,"
-    " CASE b.key WHEN '*' THEN s.key ELSE b.key END AS key,"
+    " s.key AS key,"
     " CASE WHEN b.enabled THEN b.cap END AS cap,"
     " CASE WHEN b.enabled THEN b.soft_cap END AS soft_cap,"
     " coalesce(w.held, 0) AS held, coalesce(w.spent, 0) AS spent,"
@@ -88,16 +91,6 @@ SOFT_CAP_REACHED, EXHAUSTED = "budget.soft_cap_reached", "budget.exhausted"
 ACTOR = "system:ledger"
 
 
-def scopes_of(*, agent: str, job_type: str, task_id: str) -> dict[str, str]:
-    """Return the key of a call in each scope that a budget may have."""
-    return {
-        Budget.Scope.GLOBAL.value: "",
-        Budget.Scope.AGENT.value: agent,
-        Budget.Scope.JOB_TYPE.value: job_type,
-        Budget.Scope.JOB.value: task_id,
-    }
-
-
 def caps_of(budget: Budget) -> dict[str, str | None]:
     """Return the caps of a budget as events and facts have them."""
     return {
@@ -106,36 +99,34 @@ def caps_of(budget: Budget) -> dict[str, str | None]:
     }
 
 
-def windows(scopes: dict[str, str], at: datetime) -> dict[str, Any]:
+def windows(scopes: Scopes, at: datetime) -> dict[str, Any]:
     kinds = list(Budget.Window.values)
     bounds = [window_of(kind, at) for kind in kinds]
     return {
-        "scopes": list(scopes),
-        "keys": list(scopes.values()),
+        "scopes": [each.scope for each in scopes],
+        "keys": [each.key for each in scopes],
+        "every": [each.every for each in scopes],
         "kinds": kinds,
         "starts": [start for start, _ in bounds],
         "ends": [end for _, end in bounds],
     }
 
 
-def without_room(amounts: Sequence[Decimal | None], room: Sequence[sql.Row]) -> set[int]:
-    """Return the windows that have no room for one of the amounts. :param room: of `READ_ROOM`."""
-    stated = [amount for amount in amounts if amount is not None]
-    return {
-        row["id"]
-        for row in room
-        if row["cap"] is not None and any(row["used"] + amount > row["cap"] for amount in stated)
-    }
-
-
-def tell(rows: Sequence[sql.Row], *, at: datetime, refused: Collection[int] = ()) -> None:
+def tell(
+    rows: Sequence[sql.Row],
+    *,
+    at: datetime,
+    refused: Collection[int] = (),
+    holding: Decimal = Decimal(0),
+) -> None:
     """Say of locked windows, once of each, that a soft cap was passed or that there is no room.
 
     On the budget's audit chain and as a fact of its stream. There is no room where what is spent
     and held has come to the cap, or where a call was refused for want of it.
 
     :param rows: of each window `id, cap, soft_cap, warned_at, exhausted_at` and `used`, as it is
-        now. :param refused: the windows that had no room for a call.
+        now. :param refused: the windows that had no room for a call. :param holding: what is about
+        to be held in each of them, and is in `used`.
     """
     soft = {row["id"] for row in rows if row["warned_at"] is None and _over_soft_cap(row)}
     full = {
@@ -152,6 +143,7 @@ def tell(rows: Sequence[sql.Row], *, at: datetime, refused: Collection[int] = ()
     locked = Budget.objects.select_for_update(no_key=True).order_by("pk")
     budgets = {row.pk: row for row in locked.filter(windows__in=soft | full).order_by("pk")}
     for window in found:
+        window.held += holding
         for action, ids in ((SOFT_CAP_REACHED, soft), (EXHAUSTED, full)):
             if window.pk in ids:
                 _say(budgets[window.budget_id], window, action=action, at=at)

@@ -18,7 +18,7 @@ from governance.core.reasons import required
 from governance.core.switching import switchable
 from governance.money import room, scopes
 from governance.money.budgets import TAKE_MONEY, caps_of
-from governance.money.models import Budget
+from governance.money.models import Budget, LanguageModel
 from governance.money.openings import open_windows
 from governance.money.pricing import is_amount, text_of
 
@@ -39,14 +39,17 @@ def set_budget(
 
     Takes effect on the next reservation; what is held already stays held.
 
-    :param key: agent, job type or `task_id`; `*` for each by itself; empty for the global scope.
+    :param key: agent, job type, submitter, provider or `task_id`, a model as `provider/name`, a
+        label as `name=value`; `*` (of a label `name=*`) for each by itself; empty for the global
+        scope.
     :param cap: None for no cap, 0 for nothing at all.
     :param soft_cap: at most the cap.
-    :raises InvalidArgument: scope, key, window or an amount is not valid, or there is no agent or
-        job type of that name.
+    :raises InvalidArgument: scope, key, window or an amount is not valid, or there is no agent,
+        job type, submitter, model or provider of that name.
     """
     reason = required(reason)
-    faults = list(_faults(scope, key, window)) or list(_wrong_caps(cap, soft_cap))
+    faults = [*faults_of_key(scope, key), *_wrong_window(window)]
+    faults = faults or list(_wrong_caps(cap, soft_cap))
     if faults:
         raise InvalidArgument(errors=faults)
     sql.pipeline(TAKE_MONEY)
@@ -55,9 +58,9 @@ def set_budget(
     budget = Budget.objects.filter(**named).first()
     if budget is not None:
         return _changed(budget, terms, actor=actor, reason=reason)
-    if key not in ("", Budget.EACH):
+    if key and not scopes.is_each(scope, key):
         # Of a budget that is there its name is not judged: it can always be changed, or ended.
-        faults = list(scopes.unknown(scope, key, field="key"))
+        faults = list(faults_of_name(scope, key))
     if faults:
         raise InvalidArgument(errors=faults)
     budget = Budget.objects.create(**named, **terms)
@@ -181,13 +184,30 @@ def _record(
     )
 
 
-def _faults(scope: str, key: str, window: str) -> Iterator[FieldFault]:
+def faults_of_key(scope: str, key: str) -> Iterator[FieldFault]:
+    """Yield what is wrong with the scope and the key of a budget or a limit."""
     if scope not in Budget.Scope.values:
         yield FieldFault("/scope", "one of " + ", ".join(Budget.Scope.values))
+    if (key == "") != (scope == Budget.Scope.GLOBAL) or len(key) > scopes.KEY_CHARS_MAX:
+        yield FieldFault("/key", "empty for the global scope, else named")
+    elif scope == Budget.Scope.LABEL and not all(key.partition("=")):
+        yield FieldFault("/key", "a label and its value, name=value; name=* for each value")
+
+
+def _wrong_window(window: str) -> Iterator[FieldFault]:
     if window not in Budget.Window.values:
         yield FieldFault("/window", "one of " + ", ".join(Budget.Window.values))
-    if (key == "") != (scope == Budget.Scope.GLOBAL) or len(key) > 100:
-        yield FieldFault("/key", "empty for the global scope, else named")
+
+
+def faults_of_name(scope: str, key: str) -> Iterator[FieldFault]:
+    """Yield that there is nobody, or no model, of that name."""
+    provider, _, name = key.partition("/")
+    models = LanguageModel.objects.filter(provider=provider)
+    if scope == Budget.Scope.MODEL and not models.filter(name=name).exists():
+        yield FieldFault("/key", f"There is no model {key}.")
+    elif scope == Budget.Scope.PROVIDER and not models.exists():
+        yield FieldFault("/key", f"There is no provider {key}.")
+    yield from scopes.unknown(scope, key, field="key")
 
 
 def _wrong_caps(cap: Decimal | None, soft_cap: Decimal | None) -> Iterator[FieldFault]:

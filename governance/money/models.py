@@ -16,6 +16,7 @@ from django.db.models import F, Q
 from governance.core.models import ChainHead
 from governance.money.apis import Api
 from governance.money.pricing import OUTPUT_TOKENS_HELD
+from governance.money.scopes import KEY_CHARS_MAX, KEYED_SCOPES, SCOPE_CHARS
 
 CURRENCY = "USD"
 RISK_TIER_CHARS = 6
@@ -204,8 +205,9 @@ class RoutePolicyModel(models.Model):
 class Budget(ChainHead):
     """A cap over a scope and a window. `cap` null is no cap, 0 is nothing at all.
 
-    `key` is empty for the global scope, else the name of the agent or job type or the `task_id`;
-    `*` counts each of them by itself.
+    `key` is empty for the global scope, else the name of the agent, job type, submitter or
+    provider, the `task_id`, a label as `name=value`, or a model as `provider/name`.  `*` counts
+    each of them by itself, `name=*` each value of a label.
     """
 
     class Scope(models.TextChoices):
@@ -213,16 +215,20 @@ class Budget(ChainHead):
         AGENT = "agent"
         JOB_TYPE = "job_type"
         JOB = "job"
+        SUBMITTER = "submitter"
+        LABEL = "label"
+        MODEL = "model"
+        PROVIDER = "provider"
 
     class Window(models.TextChoices):
+        HOUR = "hour"
         DAY = "day"
+        WEEK = "week"
         MONTH = "month"
         NONE = "none"
 
-    EACH = "*"
-
-    scope = models.CharField(max_length=8, choices=Scope)
-    key = models.CharField(max_length=100, blank=True)
+    scope = models.CharField(max_length=SCOPE_CHARS, choices=Scope)
+    key = models.CharField(max_length=KEY_CHARS_MAX, blank=True)
     window = models.CharField(max_length=5, choices=Window)
     cap = money(null=True, blank=True)
     soft_cap = money(null=True, blank=True, help_text="A warning, never a refusal.")
@@ -232,12 +238,16 @@ class Budget(ChainHead):
         constraints = [
             models.UniqueConstraint(fields=["scope", "key", "window"], name="budget_once"),
             models.CheckConstraint(
-                condition=Q(scope="global", key="")
-                | (Q(scope__in=["agent", "job_type", "job"]) & ~Q(key="")),
+                condition=Q(scope="global", key="") | (Q(scope__in=KEYED_SCOPES) & ~Q(key="")),
                 name="budget_key_iff_scoped",
             ),
             models.CheckConstraint(
-                condition=Q(window__in=["day", "month", "none"]), name="budget_window_is_known"
+                condition=~Q(scope="label") | Q(key__regex="^[^=]+=."),
+                name="budget_label_has_a_value",
+            ),
+            models.CheckConstraint(
+                condition=Q(window__in=["hour", "day", "week", "month", "none"]),
+                name="budget_window_is_known",
             ),
             models.CheckConstraint(
                 condition=(Q(cap=None) | Q(cap__gte=0)) & (Q(soft_cap=None) | Q(soft_cap__gte=0)),
@@ -264,7 +274,7 @@ class BudgetWindow(models.Model):
     """
 
     budget = models.ForeignKey(Budget, models.PROTECT, related_name="windows")
-    counted_for = models.CharField(max_length=100, blank=True)
+    counted_for = models.CharField(max_length=KEY_CHARS_MAX, blank=True)
     kind = models.CharField(max_length=5, choices=Budget.Window)
     starts_at = models.DateTimeField()
     ends_at = models.DateTimeField(null=True)
@@ -296,45 +306,13 @@ class BudgetWindow(models.Model):
             ),
             models.CheckConstraint(
                 condition=Q(ends_at=None, kind="none")
-                | (Q(kind__in=["day", "month"], ends_at__gt=F("starts_at"))),
+                | (Q(kind__in=["hour", "day", "week", "month"], ends_at__gt=F("starts_at"))),
                 name="budget_window_ends",
             ),
         ]
 
     def __str__(self) -> str:
         return f"budget {self.budget_id} {self.counted_for} from {self.starts_at:%Y-%m-%d}"
-
-
-class NoRoom(models.Model):
-    """A scope for whose calls a budget has no room until then: a hint, dropped with its cause.
-
-    `key` is as of a budget, but never `*`. `amount` is the least that was asked for and refused.
-    """
-
-    scope = models.CharField(max_length=8, choices=Budget.Scope)
-    key = models.CharField(max_length=100, blank=True)
-    budget = models.ForeignKey(Budget, models.PROTECT, related_name="no_room")
-    window = models.ForeignKey(BudgetWindow, models.PROTECT, related_name="no_room")
-    amount = money()
-    reason = models.CharField(max_length=60)
-    noted_at = models.DateTimeField()
-    until = models.DateTimeField()
-
-    class Meta:
-        verbose_name_plural = "no room"
-        constraints = [
-            models.UniqueConstraint(fields=["scope", "key"], name="no_room_once"),
-            models.CheckConstraint(
-                condition=Q(scope="global", key="") | (~Q(scope="global") & ~Q(key="")),
-                name="no_room_key_iff_scoped",
-            ),
-            models.CheckConstraint(
-                condition=Q(until__gt=F("noted_at"), amount__gte=0), name="no_room_ends"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"no room: {self.scope} {self.key}".rstrip()
 
 
 class RouteDecision(models.Model):

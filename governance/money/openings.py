@@ -12,23 +12,20 @@ from datetime import datetime
 from decimal import Decimal
 
 from governance.core import sql
+from governance.money.budgets import COUNTED_FOR
 from governance.money.models import Budget
 from governance.money.pricing import window_of
+from governance.money.scopes import is_each, keys_in_sql
 
-# The budgets of whatever scope something falls under. In the braces stand the columns that say.
+LOCK = (
+    "SELECT id FROM governance_budgetwindow WHERE budget_id = %(budget)s"
+    " AND starts_at = %(starts)s ORDER BY id FOR NO KEY UPDATE"
+)
+# What a thing counts as in each scope, and the budgets of these. In the braces stand the keys.
 BUDGETS = (
-    " CROSS JOIN LATERAL (VALUES ('global', ''), ('agent', {agent}), ('job_type', {job_type}),"
-    "  ('job', {task_id})) AS s(scope, key)"
-    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, '*')"
+    " CROSS JOIN LATERAL ({keys}) AS s"
+    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, s.every)"
 )
-# The calls of each budget's windows, whether counted or not. A call is of the window in which it
-# was reserved.
-SEEN = (
-    " FROM governance_reservation r"
-    " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
-    + BUDGETS.format(agent="r.agent", job_type="d.job_type", task_id="r.task_id")
-)
-COUNTED_FOR = "CASE b.key WHEN '*' THEN s.key ELSE '' END"
 # The window of the budget in which something was. In the braces stands when.
 IN_WINDOW = (
     " JOIN governance_budgetwindow w ON w.budget_id = b.id"
@@ -36,13 +33,10 @@ IN_WINDOW = (
     "  AND (w.ends_at IS NULL OR {at} < w.ends_at)"
 )
 RESERVED_IN_WINDOW = IN_WINDOW.format(at="r.reserved_at")
+RECORDED_IN_WINDOW = IN_WINDOW.format(at="u.recorded_at")
 NOT_HELD = (
     " NOT EXISTS (SELECT 1 FROM governance_reservationhold h"
     "  WHERE h.reservation_id = r.reservation_id AND h.window_id = w.id)"
-)
-# What was used and not reserved; it is of the window in which it was recorded.
-UNRESERVED = " FROM governance_unreserveduse u" + BUDGETS.format(
-    agent="u.agent", job_type="u.job_type", task_id="u.task_id"
 )
 # What was corrected and not posted to a window. In the braces stands of what it was.
 UNPOSTED = (
@@ -52,79 +46,141 @@ UNPOSTED = (
     "   AND NOT EXISTS (SELECT 1 FROM governance_adjustmentposting p"
     "    WHERE p.adjustment_id = a.adjustment_id AND p.window_id = w.id)) a ON true"
 )
-# What ended calls cost that a window does not hold, with what was corrected before it counted them,
-# and what was used beside them and not posted to it.
-UNCOUNTED = (
-    "SELECT c.id, sum(c.spent) AS spent FROM ("
-    "SELECT w.id, e.cost + coalesce(a.amount, 0) AS spent"
-    + SEEN
-    + RESERVED_IN_WINDOW
-    + " JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
-    + UNPOSTED.format(of="a.resolution_id = r.reservation_id")
-    + " WHERE"
-    + NOT_HELD
-    + " AND {which} UNION ALL SELECT w.id, coalesce(u.cost, 0) + coalesce(a.amount, 0) AS spent"
-    + UNRESERVED
-    + IN_WINDOW.format(at="u.recorded_at")
-    + UNPOSTED.format(of="a.use_id = u.use_id")
-    + " WHERE NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
-    "   WHERE q.use_id = u.use_id AND q.window_id = w.id) AND {which}) c GROUP BY c.id"
-)
-# The windows of one budget that lie at an instant: that of a budget for one key also where nothing
-# was seen yet. Parameters of all four: budget, and the bounds of the window.
-OPEN = (
-    "INSERT INTO governance_budgetwindow"
-    " (budget_id, counted_for, kind, starts_at, ends_at, held, spent)"
-    ' SELECT n.id, n.counted_for, n."window", %(starts)s, %(ends)s, 0, 0 FROM ('
-    f'  SELECT DISTINCT b.id, {COUNTED_FOR} AS counted_for, b."window"'
-    + SEEN
-    + "  WHERE b.id = %(budget)s AND r.reserved_at >= %(starts)s"
-    "   AND (%(ends)s::timestamptz IS NULL OR r.reserved_at < %(ends)s)"
-    f'  UNION SELECT DISTINCT b.id, {COUNTED_FOR}, b."window"'
-    + UNRESERVED
-    + "  WHERE b.id = %(budget)s AND u.recorded_at >= %(starts)s"
-    "   AND (%(ends)s::timestamptz IS NULL OR u.recorded_at < %(ends)s)"
-    "  UNION SELECT b.id, '', b.\"window\" FROM governance_budget b"
-    "   WHERE b.id = %(budget)s AND b.key <> '*') n"
-    " ORDER BY n.counted_for ON CONFLICT DO NOTHING"
-)
-LOCK = (
-    "SELECT id FROM governance_budgetwindow WHERE budget_id = %(budget)s"
-    " AND starts_at = %(starts)s ORDER BY id FOR NO KEY UPDATE"
-)
-HOLD_OPEN = (
-    "WITH held AS (INSERT INTO governance_reservationhold (reservation_id, window_id)"
-    " SELECT r.reservation_id, w.id" + SEEN + RESERVED_IN_WINDOW + " WHERE b.id = %(budget)s"
-    "  AND w.starts_at = %(starts)s AND r.state IN ('held', 'in_doubt') AND"
-    + NOT_HELD
-    + " RETURNING reservation_id, window_id),"
-    " total AS (SELECT h.window_id, sum(r.amount) AS amount FROM held h"
-    "  JOIN governance_reservation r ON r.reservation_id = h.reservation_id GROUP BY h.window_id)"
-    " UPDATE governance_budgetwindow w SET held = w.held + t.amount FROM total t"
-    " WHERE w.id = t.window_id RETURNING w.id, t.amount"
-)
-COUNT = (
-    "WITH seen AS ("
-    + UNCOUNTED.format(which="b.id = %(budget)s AND w.starts_at = %(starts)s")
-    + "), opened AS (INSERT INTO governance_budgetopening (window_id, spent, opened_by, opened_at)"
-    " SELECT w.id, coalesce(seen.spent, 0) - coalesce(o.spent, 0), %(actor)s, %(at)s"
-    "  FROM governance_budgetwindow w LEFT JOIN seen ON seen.id = w.id"
-    "  LEFT JOIN (SELECT window_id, sum(spent) AS spent FROM governance_budgetopening"
-    "   GROUP BY window_id) o ON o.window_id = w.id"
-    "  WHERE w.budget_id = %(budget)s AND w.starts_at = %(starts)s"
-    "   AND (o.window_id IS NULL OR coalesce(seen.spent, 0) > o.spent)"
-    " RETURNING window_id, spent)"
-    " UPDATE governance_budgetwindow w SET spent = w.spent + o.spent FROM opened o"
-    " WHERE w.id = o.window_id RETURNING w.id, o.spent"
-)
-# The openings that the rows contradict: one snapshot, with all windows that have any.
-WRONG_OPENINGS = (
-    "WITH o AS (SELECT window_id AS id, sum(spent) AS spent FROM governance_budgetopening"
-    "  GROUP BY window_id), seen AS ("
-    + UNCOUNTED.format(which="w.id IN (SELECT id FROM o)")
-    + ") SELECT o.id, o.spent, coalesce(seen.spent, 0) AS spent_in_rows FROM o"
-    " LEFT JOIN seen ON seen.id = o.id WHERE o.spent <> coalesce(seen.spent, 0) ORDER BY o.id"
-)
+
+
+def seen(only: str = "") -> str:
+    """Return the SQL of the calls `r`, with their budgets `b`, whether these counted them or not.
+
+    A call is of the window in which it was reserved.
+
+    :param only: the one scope that is looked for.
+    """
+    keys = keys_in_sql(
+        agent="r.agent",
+        job_type="d.job_type",
+        task_id="r.task_id",
+        job_id="r.job_id",
+        model="m",
+        only=only,
+    )
+    return (
+        " FROM governance_reservation r"
+        " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
+        " JOIN governance_languagemodel m ON m.id = d.model_id"
+    ) + BUDGETS.format(keys=keys)
+
+
+def unreserved(only: str = "") -> str:
+    """Return the SQL of what was used and not reserved; it is of the window it was recorded in."""
+    keys = keys_in_sql(
+        agent="u.agent",
+        job_type="u.job_type",
+        task_id="u.task_id",
+        job_id="u.job_id",
+        model="m",
+        only=only,
+    )
+    return (
+        " FROM governance_unreserveduse u LEFT JOIN governance_languagemodel m ON m.id = u.model_id"
+    ) + BUDGETS.format(keys=keys)
+
+
+def _uncounted(which: str, only: str = "") -> str:
+    """Return the SQL of what was spent by window and not counted in it by its own calls.
+
+    What ended calls cost that a window does not hold, with what was corrected before it counted
+    them, and what was used beside them and not posted to it.
+
+    :param which: the condition on the budget `b` and its window `w`.
+    """
+    return (
+        "SELECT c.id, sum(c.spent) AS spent FROM ("
+        "SELECT w.id, e.cost + coalesce(a.amount, 0) AS spent"
+        + seen(only)
+        + RESERVED_IN_WINDOW
+        + " JOIN governance_resolution e ON e.reservation_id = r.reservation_id"
+        + UNPOSTED.format(of="a.resolution_id = r.reservation_id")
+        + f" WHERE{NOT_HELD} AND {which} UNION ALL"
+        " SELECT w.id, coalesce(u.cost, 0) + coalesce(a.amount, 0) AS spent"
+        + unreserved(only)
+        + RECORDED_IN_WINDOW
+        + UNPOSTED.format(of="a.use_id = u.use_id")
+        + " WHERE NOT EXISTS (SELECT 1 FROM governance_unreservedposting q"
+        f"   WHERE q.use_id = u.use_id AND q.window_id = w.id) AND {which}) c GROUP BY c.id"
+    )
+
+
+def _open(scope: str) -> str:
+    """Return the SQL that makes the windows of one budget that lie at an instant.
+
+    That of a budget for one key also where nothing was seen yet. Parameters of this and the
+    statements below: budget, and the bounds of the window.
+    """
+    return (
+        "INSERT INTO governance_budgetwindow"
+        " (budget_id, counted_for, kind, starts_at, ends_at, held, spent)"
+        ' SELECT n.id, n.counted_for, n."window", %(starts)s, %(ends)s, 0, 0 FROM ('
+        f'  SELECT DISTINCT b.id, {COUNTED_FOR} AS counted_for, b."window"'
+        + seen(scope)
+        + "  WHERE b.id = %(budget)s AND r.reserved_at >= %(starts)s"
+        "   AND (%(ends)s::timestamptz IS NULL OR r.reserved_at < %(ends)s)"
+        f'  UNION SELECT DISTINCT b.id, {COUNTED_FOR}, b."window"'
+        + unreserved(scope)
+        + "  WHERE b.id = %(budget)s AND u.recorded_at >= %(starts)s"
+        "   AND (%(ends)s::timestamptz IS NULL OR u.recorded_at < %(ends)s)"
+        "  UNION SELECT b.id, '', b.\"window\" FROM governance_budget b"
+        "   WHERE b.id = %(budget)s AND NOT %(each)s) n"
+        " ORDER BY n.counted_for ON CONFLICT DO NOTHING"
+    )
+
+
+def _hold_open(scope: str) -> str:
+    """Return the SQL that holds, in the windows of one budget, what is open and not held there."""
+    return (
+        "WITH held AS (INSERT INTO governance_reservationhold (reservation_id, window_id)"
+        " SELECT r.reservation_id, w.id"
+        + seen(scope)
+        + RESERVED_IN_WINDOW
+        + " WHERE b.id = %(budget)s"
+        "  AND w.starts_at = %(starts)s AND r.state IN ('held', 'in_doubt') AND"
+        + NOT_HELD
+        + " RETURNING reservation_id, window_id),"
+        " total AS (SELECT h.window_id, sum(r.amount) AS amount FROM held h"
+        "  JOIN governance_reservation r ON r.reservation_id = h.reservation_id"
+        "  GROUP BY h.window_id)"
+        " UPDATE governance_budgetwindow w SET held = w.held + t.amount FROM total t"
+        " WHERE w.id = t.window_id RETURNING w.id, t.amount"
+    )
+
+
+def _count(scope: str) -> str:
+    """Return the SQL that counts, with a row that says so, what the windows of one budget miss."""
+    return (
+        "WITH seen AS ("
+        + _uncounted("b.id = %(budget)s AND w.starts_at = %(starts)s", scope)
+        + "), opened AS (INSERT INTO governance_budgetopening"
+        "  (window_id, spent, opened_by, opened_at)"
+        " SELECT w.id, coalesce(seen.spent, 0) - coalesce(o.spent, 0), %(actor)s, %(at)s"
+        "  FROM governance_budgetwindow w LEFT JOIN seen ON seen.id = w.id"
+        "  LEFT JOIN (SELECT window_id, sum(spent) AS spent FROM governance_budgetopening"
+        "   GROUP BY window_id) o ON o.window_id = w.id"
+        "  WHERE w.budget_id = %(budget)s AND w.starts_at = %(starts)s"
+        "   AND (o.window_id IS NULL OR coalesce(seen.spent, 0) > o.spent)"
+        " RETURNING window_id, spent)"
+        " UPDATE governance_budgetwindow w SET spent = w.spent + o.spent FROM opened o"
+        " WHERE w.id = o.window_id RETURNING w.id, o.spent"
+    )
+
+
+def wrong_openings() -> str:
+    """Return the SQL of the openings that the rows contradict: one snapshot of all windows."""
+    return (
+        "WITH o AS (SELECT window_id AS id, sum(spent) AS spent FROM governance_budgetopening"
+        "  GROUP BY window_id), seen AS ("
+        + _uncounted("w.id IN (SELECT id FROM o)")
+        + ") SELECT o.id, o.spent, coalesce(seen.spent, 0) AS spent_in_rows FROM o"
+        " LEFT JOIN seen ON seen.id = o.id WHERE o.spent <> coalesce(seen.spent, 0) ORDER BY o.id"
+    )
 
 
 @dataclass(frozen=True)
@@ -154,9 +210,10 @@ def open_windows(budget: Budget, *, actor: str, at: datetime) -> Opened:
     """
     starts, ends = window_of(budget.window, at)
     params = {"budget": budget.pk, "starts": starts, "ends": ends, "actor": actor, "at": at}
-    _, _, held, opened = sql.pipeline(
-        *(sql.Statement(text, params) for text in (OPEN, LOCK, HOLD_OPEN, COUNT))
-    )
+    scope = budget.scope
+    opening = sql.Statement(_open(scope), params | {"each": is_each(scope, budget.key)})
+    rest = (LOCK, _hold_open(scope), _count(scope))
+    _, _, held, opened = sql.pipeline(opening, *(sql.Statement(text, params) for text in rest))
     touched = {row["id"] for row in [*held, *opened]}
     return Opened(
         windows=len(touched),

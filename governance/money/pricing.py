@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -485,12 +485,17 @@ def text_of(amount: Decimal) -> str:
 def window_of(kind: str, at: datetime) -> tuple[datetime, datetime | None]:
     """Return the half-open window `[start, end)` in UTC that `at` lies in; `none` has no end.
 
-    :param kind: `day`, `month` or `none`.
+    A week begins on Monday, as in ISO 8601.
+
+    :param kind: `hour`, `day`, `week`, `month` or `none`.
     :raises ValueError: another kind.
     """
-    day = at.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    if kind == "day":
-        return day, datetime.fromordinal(day.toordinal() + 1).replace(tzinfo=UTC)
+    hour = at.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+    day = hour.replace(hour=0)
+    lengths = {"hour": (hour, 1), "day": (day, 24), "week": (day - timedelta(day.weekday()), 168)}
+    if kind in lengths:
+        start, hours = lengths[kind]
+        return start, start + timedelta(hours=hours)
     if kind == "month":
         first = day.replace(day=1)
         year, month = divmod(first.year * 12 + first.month, 12)

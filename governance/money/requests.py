@@ -9,8 +9,8 @@ from uuid import UUID
 from governance.core import digests
 from governance.core.errors import BindingMismatch, FieldFault, InvalidArgument
 from governance.money.apis import Api
-from governance.money.budgets import scopes_of
 from governance.money.pricing import TOKENS_MAX, Terms, is_term
+from governance.money.scopes import Scopes, scopes_of
 
 REQUIREMENTS_MAX = 20
 #: So many calls of an attempt may be open at a time where its job's type says nothing.
@@ -32,6 +32,7 @@ class RouteRequest:
     :param request_sha256: digest of what is sent to the model, where who asks says it: two calls
         that are made at once are then two requests, whatever else they have in common.
     :param open_calls_max: so many calls of one attempt may be open at a time.
+    :param submitter: who the job is of, as of a budget; its labels: each as `name=value`.
     :raises InvalidArgument: a token count, a requirement or an API is not valid.
     """
 
@@ -54,6 +55,8 @@ class RouteRequest:
     fallback_of: str = ""
     request_sha256: str = ""
     open_calls_max: int = OPEN_CALLS_MAX
+    submitter: str = ""
+    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         faults = [
@@ -117,6 +120,8 @@ class RouteRequest:
         del content["fencing_token"]
         # A setting of the job's type, which is not asked for.
         del content["open_calls_max"]
+        # Facts of the job, whose id is there.
+        del content["submitter"], content["labels"]
         # Requests of before had none of these, and are the same without.
         for name in ("request_sha256", "wanted_model", "api", "fallback_of"):
             if not content[name]:
@@ -126,6 +131,12 @@ class RouteRequest:
         return digests.sha256_hex(digests.canonical(content))
 
     @property
-    def scopes(self) -> dict[str, str]:
-        """Return the key of this call in each scope that a budget may have."""
-        return scopes_of(agent=self.agent, job_type=self.job_type, task_id=self.task_id)
+    def scopes(self) -> Scopes:
+        """Return what this call counts as in each scope that does not hang on its model."""
+        return scopes_of(
+            agent=self.agent,
+            job_type=self.job_type,
+            task_id=self.task_id,
+            submitter=self.submitter,
+            labels=self.labels,
+        )

@@ -28,10 +28,12 @@ from governance.core.errors import (
     ModelReservationStateInvalid,
     NotFound,
 )
+from governance.money import room
 from governance.money.budgets import SHARE_MONEY
 from governance.money.counting import count
 from governance.money.disputes import DisputedUse
 from governance.money.excesses import most_of, within
+from governance.money.metering import free
 from governance.money.models import Reservation, Resolution
 from governance.money.policies import PRICE_COLUMNS, price_list
 from governance.money.postings import post
@@ -60,7 +62,9 @@ READ_RESERVATIONS = (
     " m.provider || '/' || m.name AS model, m.context_tokens_max, m.output_tokens_max,"
     " d.model_id, d.job_type, d.request_bytes, d.estimated_input_tokens, d.max_output_tokens,"
     " ARRAY(SELECT h.window_id FROM governance_reservationhold h"
-    "  WHERE h.reservation_id = r.reservation_id) AS windows"
+    "  WHERE h.reservation_id = r.reservation_id) AS windows,"
+    " EXISTS (SELECT FROM governance_limithold h"
+    "  WHERE h.reservation_id = r.reservation_id) AS metered"
     " FROM governance_reservation r"
     " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
     " LEFT JOIN governance_languagemodel m ON m.id = d.model_id"
@@ -226,6 +230,7 @@ def resolve_all(*, ends: Sequence[End], actor: str) -> list[Resolved | DomainErr
     if fresh:
         windows = {r["r_reservation_id"]: r["windows"] for r in rows}
         _post(fresh, windows, at=clock["now"])
+        _free([each for each in fresh if found[each.resolution.pk]["metered"]])
         counted = [(found[each.resolution.pk]["model"], each.resolution) for each in fresh]
         transaction.on_commit(partial(count, counted), robust=True)
     return answers
@@ -409,6 +414,22 @@ def unknown_cost(
 def columns_of(usage: Usage) -> dict[str, Any]:
     """Return a usage as the columns of a resolution."""
     return usage.counts | usage.texts
+
+
+def _free(ended: list[Resolved]) -> None:
+    """Let calls that have ended go from their limits: after budgets, whose rows come before."""
+    if ended:
+        limits = free({each.resolution.pk: _used_tokens(each.resolution) for each in ended})
+        room.clear_of_limits(limits, freed=True)
+
+
+def _used_tokens(end: Resolution) -> int | None:
+    """Return the tokens that a call has used; None where nobody counted them."""
+    if end.cost_basis == Resolution.Basis.NONE:
+        return 0
+    if end.input_tokens is None:
+        return None
+    return end.input_tokens + (end.output_tokens or 0)
 
 
 def _post(fresh: list[Resolved], windows: dict[UUID, list[int]], *, at: datetime) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 
@@ -22,18 +22,19 @@ from django.db.models.functions import Now
 
 from governance.core import sql
 from governance.core.clock import READ_CLOCK
-from governance.core.errors import BudgetExhausted
+from governance.core.errors import BudgetExhausted, CallRateLimited
 from governance.money.budgets import (
     LOCK_BUDGETS,
     LOCK_WINDOWS,
     OPEN_WINDOWS,
     READ_ROOM,
-    scopes_of,
     windows,
 )
-from governance.money.models import Budget, NoRoom, RouteDecision
-
-Scopes = Sequence[tuple[str, str]]
+from governance.money.fitting import applies
+from governance.money.metering import over, read_meters
+from governance.money.models import Budget, RouteDecision
+from governance.money.notes import NoRoom
+from governance.money.scopes import OF_MODEL, Scopes, scopes_of_models
 
 #: A note on a budget whose window has no end; then one job is tried again.
 WITHOUT_END_SECONDS = 900
@@ -48,12 +49,13 @@ BELIEVED_SECONDS = 60
 # Locks: the notes, by scope and key. Of two for one scope the one that lasts longer is kept.
 NOTE = """
 INSERT INTO governance_noroom AS n
-       (scope, key, budget_id, window_id, amount, reason, noted_at, until)
+       (scope, key, budget_id, window_id, limit_id, amount, reason, noted_at, until)
 SELECT u.* FROM unnest(%(scopes)s::text[], %(keys)s::text[], %(budgets)s::bigint[],
-       %(windows)s::bigint[], %(amounts)s::numeric[], %(reasons)s::text[], %(at)s::timestamptz[],
-       %(until)s::timestamptz[]) AS u ORDER BY 1, 2
+       %(windows)s::bigint[], %(limits)s::bigint[], %(amounts)s::numeric[], %(reasons)s::text[],
+       %(at)s::timestamptz[], %(until)s::timestamptz[]) AS u ORDER BY 1, 2
     ON CONFLICT (scope, key) DO UPDATE
-   SET budget_id = EXCLUDED.budget_id, window_id = EXCLUDED.window_id, reason = EXCLUDED.reason,
+   SET budget_id = EXCLUDED.budget_id, window_id = EXCLUDED.window_id,
+       limit_id = EXCLUDED.limit_id, reason = EXCLUDED.reason,
        noted_at = EXCLUDED.noted_at, until = EXCLUDED.until,
        amount = CASE WHEN n.window_id = EXCLUDED.window_id
                      THEN least(n.amount, EXCLUDED.amount) ELSE EXCLUDED.amount END
@@ -80,11 +82,17 @@ DROP_OF_WINDOWS = DROP.format(
     skip=" SKIP LOCKED",
 )
 DROP_OF_BUDGET = DROP.format(of="WHERE n.budget_id = %s", skip="")
+# A freed call makes room under what bounds the open ones alone: a rate is waited for.
+DROP_OF_LIMITS = DROP.format(
+    of="JOIN governance_limit l ON l.id = n.limit_id WHERE n.limit_id = ANY(%s::bigint[])"
+    " AND (l.open_calls IS NOT NULL OR NOT %s)",
+    skip=" SKIP LOCKED",
+)
 DROP_ALL = DROP.format(of="", skip="")
 DROP_ENDED = DROP.format(of="WHERE n.until <= clock_timestamp()", skip=" SKIP LOCKED")
 
 #: Who is told, after the commit, for which scopes there may be room again.
-wakers: list[Callable[[Scopes], None]] = []
+wakers: list[Callable[[Sequence[tuple[str, str]]], None]] = []
 
 
 @dataclass(frozen=True)
@@ -96,21 +104,28 @@ class _Full:
     budget_id: int
     window_id: int
     ends_at: datetime | None
+    #: What it has no room for.
+    amount: Decimal
     #: Whether next to nothing is left, for any call.
     empty: bool
 
 
-def note(*, decision: RouteDecision, by_scope: bool) -> datetime | None:
+#: What is noted of each scope and key: by which budget, until when.
+Notes = dict[tuple[str, str], tuple[_Full, datetime]]
+
+
+def note(*, decision: RouteDecision, scopes: Scopes, by_scope: bool) -> datetime | None:
     """Note what has no room for the calls of a refused decision; return until when, None: it has.
 
     The budgets are judged anew, under their locks. A window's end ends the note too.
 
+    :param scopes: what its job counts as, whatever the model.
     :param by_scope: whether workers are kept from the job by a note on its scopes.
     """
-    amount = _least(decision)
-    if amount is None:
+    amounts = _amounts(decision)
+    if not amounts:
         return None
-    scopes = scopes_of(agent=decision.agent, job_type=decision.job_type, task_id=decision.task_id)
+    scopes = scopes + scopes_of_models(amounts)
     [clock] = sql.pipeline(sql.Statement(READ_CLOCK))[0]
     at, params = clock["now"], windows(scopes, clock["now"])
     *_, room = sql.pipeline(
@@ -119,38 +134,83 @@ def note(*, decision: RouteDecision, by_scope: bool) -> datetime | None:
         sql.Statement(LOCK_BUDGETS, params),
         sql.Statement(READ_ROOM, params),
     )
+    room = [row for row in room if row["id"] is not None and row["cap"] is not None]
+    amount = min(amounts.values())
     full = [
-        _Full(
-            scope=row["scope"],
-            key=scopes[row["scope"]],
-            budget_id=row["budget_id"],
-            window_id=row["id"],
-            ends_at=row["ends_at"],
-            empty=row["cap"] - row["used"] <= row["cap"] * LEFT_MIN,
-        )
+        _full(row, amount)
         for row in room
-        if row["id"] is not None and row["cap"] is not None and row["used"] + amount > row["cap"]
+        if row["scope"] not in OF_MODEL and row["used"] + amount > row["cap"]
     ]
-    if not full:
+    notes: Notes = {}
+    if full:
+        notes = _notes(full, decision.task_id, by_scope, at)
+    elif of_models := _full_of_models(room, amounts):
+        notes = _notes_of_models(of_models, decision, at)
+    if not notes:
         return None
-    notes = _notes(full, decision.task_id, by_scope, at)
-    _write(notes, amount, at)
+    _write(notes, at)
     return max(until for _, until in notes.values())
 
 
-def _least(decision: RouteDecision) -> Decimal | None:
-    """Return what the cheapest call would have held that was refused for want of room."""
+def _full(row: sql.Row, amount: Decimal) -> _Full:
+    return _Full(
+        scope=row["scope"],
+        key=row["key"],
+        budget_id=row["budget_id"],
+        window_id=row["id"],
+        ends_at=row["ends_at"],
+        amount=amount,
+        empty=row["cap"] - row["used"] <= row["cap"] * LEFT_MIN,
+    )
+
+
+def _amounts(decision: RouteDecision) -> dict[str, Decimal]:
+    """Return what a call of each model would have held that was refused for want of room."""
     if decision.reason != BudgetExhausted.reason:
-        return None
-    over = (line for line in decision.considered if line["outcome"] == "over_budget")
-    return min((Decimal(line["amount"]) for line in over), default=None)
+        return {}
+    over = [line for line in decision.considered if line["outcome"] == "over_budget"]
+    return {f"{line['provider']}/{line['model']}": Decimal(line["amount"]) for line in over}
 
 
-def _notes(
-    full: list[_Full], task_id: str, by_scope: bool, at: datetime
-) -> dict[tuple[str, str], tuple[_Full, datetime]]:
+def _full_of_models(room: list[sql.Row], amounts: dict[str, Decimal]) -> list[_Full]:
+    """Return of each model the budget that has no room for it the longest; none: one model has."""
+    found = []
+    for model, amount in amounts.items():
+        full = [
+            _full(row, amount)
+            for row in room
+            if applies(row, model) and row["used"] + amount > row["cap"]
+        ]
+        if not full:
+            return []
+        found.append(max(full, key=_end_of))
+    return found
+
+
+def _end_of(full: _Full) -> datetime:
+    return full.ends_at or datetime.max.replace(tzinfo=UTC)
+
+
+def _notes_of_models(full: list[_Full], decision: RouteDecision, at: datetime) -> Notes:
+    """Return what to note where it is the models that have no room, each by a budget of its own.
+
+    The job is noted, and where many are, or next to nothing is left, for a while its job type,
+    whose jobs may use the same models. Of several models one may have room at any time, and a note
+    rests on one budget: so it is believed no longer than a while.
+    """
+    first = min(full, key=_end_of)
+    until = first.ends_at or at + timedelta(seconds=WITHOUT_END_SECONDS)
+    believed = min(until, at + timedelta(seconds=BELIEVED_SECONDS))
+    job = (Budget.Scope.JOB.value, decision.task_id)
+    notes: Notes = {job: (first, until if len(full) == 1 else believed)}
+    if first.empty or _many_jobs([first.budget_id], at):
+        notes[Budget.Scope.JOB_TYPE.value, decision.job_type] = (first, believed)
+    return notes
+
+
+def _notes(full: list[_Full], task_id: str, by_scope: bool, at: datetime) -> Notes:
     """Return what to note of each scope: by which budget, until when."""
-    notes: dict[tuple[str, str], tuple[_Full, datetime]] = {}
+    notes: Notes = {}
 
     def add(scope: str, key: str, budget: _Full, until: datetime) -> None:
         if (scope, key) not in notes or notes[scope, key][1] < until:
@@ -178,16 +238,15 @@ def _many_jobs(budgets: list[int], at: datetime) -> set[int]:
     return {row["budget_id"] for row in rows if row["jobs"] >= JOBS_MAX}
 
 
-def _write(
-    notes: dict[tuple[str, str], tuple[_Full, datetime]], amount: Decimal, at: datetime
-) -> None:
+def _write(notes: Notes, at: datetime) -> None:
     budgets = [budget for budget, _ in notes.values()]
     columns = {
         "scopes": [scope for scope, _ in notes],
         "keys": [key for _, key in notes],
         "budgets": [budget.budget_id for budget in budgets],
         "windows": [budget.window_id for budget in budgets],
-        "amounts": [amount] * len(notes),
+        "limits": [None] * len(notes),
+        "amounts": [budget.amount for budget in budgets],
         "reasons": [BudgetExhausted.reason] * len(notes),
         "at": [at] * len(notes),
         "until": [until for _, until in notes.values()],
@@ -195,14 +254,65 @@ def _write(
     sql.pipeline(sql.Statement(NOTE, columns))
 
 
+def note_of_limits(*, decision: RouteDecision, scopes: Scopes, by_scope: bool) -> int:
+    """Note which scopes have no room by a limit, and return the seconds that the job itself waits.
+
+    The meters are judged anew, and not locked: such a note is of seconds, and whoever frees an open
+    call drops it. Limits of models are noted of no scope: the job waits by itself.
+
+    :param scopes: what its job counts as, whatever the model.
+    :param by_scope: as of `note`.
+    """
+    lines = [line for line in decision.considered if line.get("limits")]
+    tokens = {f"{line['provider']}/{line['model']}": line["tokens"] for line in lines}
+    meters, [clock] = sql.pipeline(
+        read_meters(scopes + scopes_of_models(tokens)), sql.Statement(READ_CLOCK)
+    )
+    waits = []
+    for model, count in tokens.items():
+        full = over([row for row in meters if applies(row, model)], tokens=count)
+        waits.append(max((each["after_seconds"] for each in full), default=0))
+    seconds: int = min(waits, default=0)
+    least = min(tokens.values(), default=0)
+    notes = {
+        (row["scope"], row["key"]): (row["limit_id"], max(e["after_seconds"] for e in full))
+        for row in meters
+        if row["scope"] not in OF_MODEL and (full := over([row], tokens=least))
+    }
+    if not seconds or not notes:
+        return seconds
+    _write_of_limits(notes, clock["now"])
+    return 0 if by_scope else seconds
+
+
+def _write_of_limits(notes: dict[tuple[str, str], tuple[int, int]], at: datetime) -> None:
+    """Note scopes, each by a limit for so many seconds."""
+    nothing: list[None] = [None] * len(notes)
+    columns = {
+        "scopes": [scope for scope, _ in notes],
+        "keys": [key for _, key in notes],
+        "budgets": nothing,
+        "windows": nothing,
+        "limits": [limit for limit, _ in notes.values()],
+        "amounts": [Decimal(0)] * len(notes),
+        "reasons": [CallRateLimited.reason] * len(notes),
+        "at": [at] * len(notes),
+        "until": [at + timedelta(seconds=seconds) for _, seconds in notes.values()],
+    }
+    sql.pipeline(sql.Statement(NOTE, columns))
+
+
 def in_force() -> QuerySet[NoRoom]:
     """Return what has no room now, by scope and key."""
-    rows = NoRoom.objects.filter(until__gt=Now()).select_related("budget")
+    rows = NoRoom.objects.filter(until__gt=Now()).select_related("budget", "limit")
     return rows.order_by("scope", "key")
 
 
 def of_agent(*, agent: str, job_types: Sequence[str]) -> list[NoRoom]:
-    """Return what has no room now of the scopes that an agent and its types of job fall under."""
+    """Return what has no room now of the scopes that an agent and its types of job fall under.
+
+    Not of submitters and labels, which are others' names.
+    """
     mine = (
         Q(scope=Budget.Scope.GLOBAL)
         | Q(scope=Budget.Scope.AGENT, key=agent)
@@ -225,6 +335,15 @@ def clear_of_budget(budget_id: int) -> None:
     For who holds the budget.
     """
     [rows] = sql.pipeline(sql.Statement(DROP_OF_BUDGET, (budget_id,)))
+    cleared(rows)
+
+
+def clear_of_limits(limit_ids: Sequence[int], *, freed: bool = False) -> None:
+    """Drop the notes of limits: that were changed, or under which a call is open no more.
+
+    :param freed: of those alone that bound what is open.
+    """
+    [rows] = sql.pipeline(sql.Statement(DROP_OF_LIMITS, (list(limit_ids), freed)))
     cleared(rows)
 
 

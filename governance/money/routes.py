@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -19,43 +19,34 @@ from governance.core.errors import (
     BudgetExhausted,
     Contention,
     DomainError,
-    ModelNotAllowed,
     ModelReservationStateInvalid,
-    ModelUnpriced,
-    NoModelInForce,
     RouteContentMismatch,
 )
 from governance.money.budgets import (
     HOLD,
     LARGEST_HOLDS,
-    LOCK_WINDOWS,
-    OPEN_WINDOWS,
     READ_ROOM,
     SHARE_MONEY,
     tell,
     windows,
-    without_room,
+)
+from governance.money.fitting import (
+    BACK_BEFORE_LIMITS,
+    READ_BY_MODEL,
+    Candidate,
+    applies,
+    fit,
 )
 from governance.money.floors import held_tokens, too_large
+from governance.money.metering import READ_LIMITED, let_through, lock_meters, read_meters
 from governance.money.models import CURRENCY, Reservation, ReservationHold, RouteDecision
 from governance.money.policies import READ_CANDIDATES, price_list
-from governance.money.pricing import PriceList, PriceUnusable, text_of
+from governance.money.pricing import PriceUnusable, text_of
+from governance.money.refusals import fullest, reason_of, refusal_of, told_budget
 from governance.money.requests import RouteRequest
+from governance.money.scopes import scopes_of_models
 
 State = Reservation.State
-#: The refusals that become decisions: one row for each request and reason.
-REFUSALS: dict[str, type[DomainError]] = {
-    refusal.reason: refusal for refusal in (ModelNotAllowed, ModelUnpriced, BudgetExhausted)
-}
-
-#: What is said where a call cannot be held, since a limit of a model is not known.
-UNKNOWN_LIMITS = {
-    "limit_unknown": "The context limit of an allowed model is not known: state request_bytes or"
-    " estimated_input_tokens.",
-    "reference_unbounded": "The context limit of an allowed model is not known, and the request"
-    " has content by reference, which may fill it: an operator has to set context_tokens_max.",
-}
-
 # The decision that stands for this request: the one that was issued, else the newest refusal.
 # Index: route_decision_call_idx.
 READ_STORED = (
@@ -103,10 +94,10 @@ class Routed:
             # What a refusal of before says of room is not true any more.
             considered = [candidate.line() for candidate in self.candidates]
         at = self.at or self.decision.decided_at
-        refusal = _refusal(self.decision.reason, considered, at)
-        if full := _fullest(self.candidates):
+        refusal = refusal_of(self.decision.reason, considered, at)
+        if isinstance(refusal, BudgetExhausted) and (full := fullest(self.candidates)):
             refusal.current |= {
-                "budget": _budget_of(full),
+                "budget": told_budget(full),
                 "largest_holds": [
                     {
                         "reservation_id": str(row["reservation_id"]),
@@ -147,38 +138,6 @@ class Routed:
         }
 
 
-@dataclass
-class Candidate:
-    """An allowed model at its position, and what became of it for one request."""
-
-    policy_id: int
-    position: int
-    model_id: int
-    provider: str
-    name: str
-    price: PriceList | None
-    outcome: str = "not_needed"
-    amount: Decimal | None = None
-    #: What the call is held at.
-    input_tokens: int = 0
-    output_tokens: int = 0
-    over: list[dict[str, Any]] = field(default_factory=list)
-    #: The windows that it does not fit, as they were read.
-    full: list[sql.Row] = field(default_factory=list)
-
-    def line(self) -> dict[str, Any]:
-        """Return the candidate's line of `considered`."""
-        return {
-            "position": self.position,
-            "provider": self.provider,
-            "model": self.name,
-            "outcome": self.outcome,
-            "price_version": self.price.version if self.price else None,
-            "amount": None if self.amount is None else text_of(self.amount),
-            "over": self.over,
-        }
-
-
 @sql.part
 def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     """Decide which model the call may use and hold its upper bound in every budget, or in none.
@@ -198,11 +157,14 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     :raises Contention: a rival changed what was read; the same request may be sent again.
     """
     call = request.call
-    stored, calls, rows, [clock] = sql.pipeline(
+    _, stored, calls, rows, [clock], [budgets], [limits] = sql.pipeline(
+        SHARE_MONEY,
         sql.Statement(READ_STORED, (request.external_request_id, call)),
         sql.Statement(READ_CALLS, (request.external_request_id,)),
         sql.Statement(READ_CANDIDATES, (request.agent, request.job_type, request.risk_tier)),
         sql.Statement(READ_CLOCK),
+        sql.Statement(READ_BY_MODEL),
+        sql.Statement(READ_LIMITED),
     )
     before = sql.build(RouteDecision, stored[0], "d") if stored else None
     if before is not None and before.decision == RouteDecision.Decision.ISSUED:
@@ -210,25 +172,51 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
     _need_free(calls, call, open_calls_max=request.open_calls_max)
     failed = _failed_before(calls, request)
     candidates = [_judged(row, request, failed, clock["now"]) for row in _ordered(rows, request)]
-    room: list[sql.Row] = []
-    if any(candidate.amount is not None for candidate in candidates):
-        params = windows(request.scopes, clock["now"])
-        _, _, _, room = sql.pipeline(
-            SHARE_MONEY,
-            sql.Statement(OPEN_WINDOWS, params),
-            sql.Statement(LOCK_WINDOWS, params),
-            sql.Statement(READ_ROOM, params),
-        )
-        # One that an earlier release makes meanwhile counts from the next call.
-        room = [row for row in room if row["id"] is not None]
-    chosen = _choose(candidates, room)
-    if chosen is None:
-        tell(room, at=clock["now"], refused=without_room([c.amount for c in candidates], room))
+    given = _given(request, candidates, at=clock["now"], **budgets, **limits)
+    if given is None:
         return _refused(request, candidates, before, at=clock["now"])
-    routed = _written(request, candidates, chosen, room, at=clock["now"], started=started)
-    held = chosen.amount or Decimal(0)
-    tell([row | {"used": row["used"] + held} for row in room], at=clock["now"])
-    return routed
+    return _written(request, candidates, given, at=clock["now"], started=started)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The model that a call gets, and the locked windows and meters that it falls under."""
+
+    chosen: Candidate
+    room: list[sql.Row]
+    meters: list[sql.Row]
+
+
+def _given(
+    request: RouteRequest,
+    candidates: list[Candidate],
+    *,
+    at: datetime,
+    by_model: bool,
+    limited: bool,
+) -> _Given | None:
+    """Return the first model that every budget and every limit has room for; None: there is none.
+
+    Of budgets it is told before any limit is locked, which are the last.
+    """
+    rest = [candidate for candidate in candidates if candidate.amount is not None]
+    while rest:
+        chosen, room = fit(
+            rest, request.scopes, at=at, by_model=by_model, limited=limited, choose=_choose
+        )
+        if chosen is None:
+            tell(room, at=at, refused={row["id"] for each in rest for row in each.full})
+            return None
+        held = chosen.amount or Decimal(0)
+        tell([row | {"used": row["used"] + held} for row in room], at=at, holding=held)
+        if not limited:
+            return _Given(chosen, room, [])
+        meters = lock_meters(request.scopes + scopes_of_models([chosen.label]))
+        if chosen.fits(meters):
+            return _Given(chosen, room, meters)
+        sql.pipeline(BACK_BEFORE_LIMITS)
+        rest = rest[rest.index(chosen) + 1 :]
+    return None
 
 
 def dry_run(
@@ -240,6 +228,8 @@ def dry_run(
     max_output_tokens: int,
     requirements: Sequence[str] = (),
     task_id: str = "",
+    submitter: str = "",
+    labels: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return what `reserve` would decide now, and why, without writing anything.
 
@@ -259,6 +249,8 @@ def dry_run(
         estimated_input_tokens=estimated_input_tokens,
         max_output_tokens=max_output_tokens,
         requirements=tuple(requirements),
+        submitter=submitter,
+        labels=tuple(labels),
     )
     rows, [clock] = sql.pipeline(
         sql.Statement(READ_CANDIDATES, (agent, job_type, risk_tier)), sql.Statement(READ_CLOCK)
@@ -266,11 +258,16 @@ def dry_run(
     candidates = [
         _judged(row, request, frozenset(), clock["now"]) for row in _ordered(rows, request)
     ]
-    [room] = sql.pipeline(sql.Statement(READ_ROOM, windows(request.scopes, clock["now"])))
-    chosen = _choose(candidates, room)
+    scopes = request.scopes + scopes_of_models(each.label for each in candidates)
+    room, meters = sql.pipeline(
+        sql.Statement(READ_ROOM, windows(scopes, clock["now"])), read_meters(scopes)
+    )
+    rest = candidates
+    while (chosen := _choose(rest, room)) is not None and not chosen.fits(meters):
+        rest = rest[rest.index(chosen) + 1 :]
     return {
         "decision": "issued" if chosen else "refused",
-        "reason": None if chosen else _reason(candidates),
+        "reason": None if chosen else reason_of(candidates),
         "provider": chosen and chosen.provider,
         "model": chosen and chosen.name,
         "amount": chosen and text_of(chosen.amount or Decimal(0)),
@@ -382,7 +379,7 @@ def _amount(found: Candidate, request: RouteRequest, at: datetime) -> Decimal | 
         return None
 
 
-def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | None:
+def _choose(candidates: Sequence[Candidate], room: list[sql.Row]) -> Candidate | None:
     """Return the first usable model whose amount fits every budget."""
     for candidate in candidates:
         if candidate.amount is None:
@@ -391,6 +388,7 @@ def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | Non
             row
             for row in room
             if row["cap"] is not None and row["used"] + candidate.amount > row["cap"]
+            if applies(row, candidate.label)
         ]
         candidate.over = [
             {
@@ -404,62 +402,6 @@ def _choose(candidates: list[Candidate], room: list[sql.Row]) -> Candidate | Non
         if not candidate.over:
             return candidate
     return None
-
-
-def _reason(candidates: list[Candidate]) -> str:
-    outcomes = {candidate.outcome for candidate in candidates}
-    if "over_budget" in outcomes:
-        return BudgetExhausted.reason
-    return ModelUnpriced.reason if "unpriced" in outcomes else ModelNotAllowed.reason
-
-
-def _refusal(reason: str, considered: list[dict[str, Any]], at: datetime) -> DomainError:
-    if reason == ModelNotAllowed.reason:
-        return _not_allowed({line["outcome"] for line in considered})
-    over = [each for line in considered for each in line["over"]]
-    if not over:
-        return REFUSALS[reason]()
-    ends = [each["ends_at"] for each in over]
-    seconds = None
-    if None not in ends:
-        seconds = int((max(map(datetime.fromisoformat, ends)) - at).total_seconds()) + 1
-    full = [{"scope": each["scope"], "window": each["window"]} for each in over]
-    return REFUSALS[reason](after_seconds=seconds, current={"budgets": full})
-
-
-def _not_allowed(outcomes: set[str]) -> DomainError:
-    """Return the refusal of a request that no allowed model takes, by what became of each."""
-    # The caller's request has nothing to do with it where all that is allowed is turned off.
-    if outcomes <= {"disabled"}:
-        return NoModelInForce()
-    if outcomes == {"other_api"}:
-        return ModelNotAllowed("No allowed model is called over the API that the request names.")
-    for outcome, detail in UNKNOWN_LIMITS.items():
-        if outcome in outcomes:
-            return ModelNotAllowed(detail)
-    return NoModelInForce() if outcomes <= {"disabled", "other_api"} else ModelNotAllowed()
-
-
-def _fullest(candidates: Sequence[Candidate]) -> sql.Row | None:
-    """Return, of the windows that the cheapest model does not fit, the one with the least room."""
-    over = [each for each in candidates if each.full and each.amount is not None]
-    if not over:
-        return None
-    cheapest = min(over, key=lambda each: each.amount or Decimal(0))
-    return min(cheapest.full, key=lambda row: (row["cap"] - row["used"], row["budget_id"]))
-
-
-def _budget_of(row: sql.Row) -> dict[str, Any]:
-    """Return a budget that has no room, as a refusal tells it; contract, section 6."""
-    return {
-        "scope": row["scope"],
-        "key": row["key"],
-        "window": row["kind"],
-        "cap": text_of(row["cap"]),
-        "spent": text_of(row["spent"]),
-        "held": text_of(row["held"]),
-        "currency": CURRENCY,
-    }
 
 
 def _refused(
@@ -476,7 +418,7 @@ def _refused(
         decision.content_sha256,
     )
     writes = [] if same else [sql.insert([decision])]
-    full = _fullest(candidates)
+    full = fullest(candidates)
     reads = [] if full is None else [sql.Statement(LARGEST_HOLDS, (full["id"],))]
     found = _insert(*writes, *reads) if writes or reads else []
     return Routed(
@@ -494,13 +436,13 @@ def _refused(
 def _written(
     request: RouteRequest,
     candidates: list[Candidate],
-    chosen: Candidate,
-    room: list[sql.Row],
+    given: _Given,
     *,
     at: datetime,
     started: bool,
 ) -> Routed:
-    """Write the decision and the reservation in all its windows."""
+    """Write the decision and the reservation in all its windows, and meter the call."""
+    chosen, room = given.chosen, given.room
     decision = _decision(request, candidates, chosen, at)
     reservation = _reservation(request, decision, chosen, at, started)
     held_in = [row["id"] for row in room]
@@ -509,6 +451,9 @@ def _written(
         writes.append(
             sql.insert([ReservationHold(reservation=reservation, window_id=w) for w in held_in])
         )
+    writes += let_through(
+        given.meters, reservation_id=reservation.reservation_id, tokens=chosen.tokens
+    )
     held, *_ = _insert(
         sql.Statement(HOLD, (reservation.amount, held_in, reservation.amount)), *writes
     )
@@ -541,7 +486,7 @@ def _decision(
         requirements=sorted(set(request.requirements)),
         content_sha256=request.content_sha256,
         decision="issued" if chosen else "refused",
-        reason="" if chosen else _reason(candidates),
+        reason="" if chosen else reason_of(candidates),
         policy_id=candidates[0].policy_id if candidates else None,
         position=chosen.position if chosen else None,
         model_id=chosen.model_id if chosen else None,

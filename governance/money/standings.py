@@ -9,7 +9,13 @@ from decimal import Decimal
 from django.db.models import Q, Sum
 
 from governance.core import sql
-from governance.core.errors import DEFER, BudgetExhausted, DomainError, NoModelInForce
+from governance.core.errors import (
+    DEFER,
+    BudgetExhausted,
+    CallRateLimited,
+    DomainError,
+    NoModelInForce,
+)
 from governance.money.corrections import COUNTS, Adjustment
 from governance.money.models import Reservation, Resolution, RouteDecision
 from governance.money.policies import POLICY
@@ -65,6 +71,10 @@ REFUSED_STARTS: dict[str, type[DomainError]] = {
 }
 
 
+#: The reasons of routes that were refused for want of room.
+WITHOUT_ROOM = (BudgetExhausted.reason, CallRateLimited.reason)
+
+
 def refusal_of_start(*, external_request_id: str) -> DomainError | None:
     """Return why what an attempt holds may not be used any more; None where it may.
 
@@ -87,13 +97,14 @@ class Standing:
 
     `still_open`: a reservation has not ended. `cost`: a call of it cost something. `refused_room`:
     a route was refused with the advice to defer. `over_budget`: the last that was refused so for
-    want of room in a budget.
+    want of room in a budget. `over_limit`: the same for a limit; of both the later one.
     """
 
     still_open: bool = False
     cost: bool = False
     refused_room: bool = False
     over_budget: RouteDecision | None = None
+    over_limit: RouteDecision | None = None
 
 
 def read_standing(*, external_request_id: str) -> Standing:
@@ -103,12 +114,14 @@ def read_standing(*, external_request_id: str) -> Standing:
         sql.Statement(READ_REFUSED, (external_request_id,)),
     )
     decisions = [sql.build(RouteDecision, row, "d") for row in refused]
-    over = [each for each in decisions if each.reason == BudgetExhausted.reason]
+    decisions.sort(key=lambda each: (each.call, each.decided_at))
+    last = next((each for each in reversed(decisions) if each.reason in WITHOUT_ROOM), None)
     return Standing(
         still_open=money["still_open"],
         cost=money["cost"],
         refused_room=any(_refused_room(each) for each in decisions),
-        over_budget=max(over, key=lambda each: each.call, default=None),
+        over_budget=last if last and last.reason == BudgetExhausted.reason else None,
+        over_limit=last if last and last.reason == CallRateLimited.reason else None,
     )
 
 

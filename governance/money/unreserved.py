@@ -25,7 +25,6 @@ from governance.money.budgets import (
     OPEN_WINDOWS,
     READ_ROOM,
     SHARE_MONEY,
-    scopes_of,
     windows,
 )
 from governance.money.disputes import DisputedUse
@@ -43,6 +42,7 @@ from governance.money.pricing import (
     text_of,
 )
 from governance.money.published import COUNTERS
+from governance.money.scopes import keyed_of_use
 from governance.money.uses import UnreservedPosting, UnreservedUse
 
 # The calls of an attempt with what each was booked at. The caller has locked the job, as everybody
@@ -357,7 +357,13 @@ def post_use(use: UnreservedUse, *, at: datetime, dispute: DisputedUse | None = 
     if use.cost is None:
         sql.pipeline(sql.insert([use]), *([sql.insert([dispute])] if dispute else []))
         return Unreserved(use, [], dispute)
-    scopes = scopes_of(agent=use.agent, job_type=use.job_type, task_id=use.task_id)
+    scopes = keyed_of_use(
+        agent=use.agent,
+        job_type=use.job_type,
+        task_id=use.task_id,
+        job_id=use.job_id,
+        model_id=use.model_id,
+    )
     params = windows(scopes, at)
     _, _, _, room = sql.pipeline(
         SHARE_MONEY,

@@ -17,6 +17,7 @@ from governance.money.apis import Api
 from governance.money.catalogue import SyncReport
 from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
 from governance.money.pricing import OUTPUT_TOKENS_HELD, TOKENS_MAX, RateSet, text_of
+from governance.money.scopes import KEY_CHARS_MAX
 
 M = TypeVar("M", bound=Model)
 ADJUST_BUDGET = Permission("adjust_budget", "Can change budgets, model routes and prices")
@@ -402,10 +403,11 @@ VERBS: tuple[Verb[Any], ...] = (
             # Not `key`, which names the row that a verb is about.
             Text(
                 name="counted_for",
-                chars_max=100,
+                chars_max=KEY_CHARS_MAX,
                 required=False,
-                help="Name of the agent or job type, or the task id; * for each by itself; empty "
-                "for the global scope.",
+                help="Name of the agent, job type, submitter or provider, the task id, "
+                "provider/name of the model, or name=value of the label; * (of a label name=*) for "
+                "each by itself; empty for the global scope.",
             ),
             Choice(name="window", choices=tuple(Budget.Window.choices)),
             *CAPS,

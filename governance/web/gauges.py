@@ -11,6 +11,7 @@ from governance.core.models import OutsideChange
 from governance.money import ledger, room
 from governance.money.ledger import BudgetBar
 from governance.money.models import Budget
+from governance.money.scopes import every_of
 from governance.relay import pulse, relay
 from governance.web import metrics
 
@@ -71,8 +72,9 @@ def gauges() -> Iterable[Metric]:
 def money_gauges() -> Iterable[Metric]:
     """Read what budgets have spent and held in their current windows, and their caps.
 
-    A series for each budget, and for each agent or job type that one counts by itself; of one that
-    counts each job by itself its fullest alone, since jobs have no bound.
+    A series for each budget, and for each name that one counts by itself, which are as many as are
+    registered; of one for each job, or each value of a label, its fullest alone: those have no
+    bound.
     """
     with metrics.bounded():
         bars = ledger.budget_bars()
@@ -92,7 +94,7 @@ def _series(bars: Iterable[BudgetBar]) -> dict[tuple[str, ...], BudgetBar]:
     """Return the bars by their labels; of several of one label the first, which is the fullest."""
     found: dict[tuple[str, ...], BudgetBar] = {}
     for bar in bars:
-        of_jobs = bar.each and bar.scope == Budget.Scope.JOB
-        key = Budget.EACH if of_jobs else bar.key
+        unbounded = bar.each and bar.scope in (Budget.Scope.JOB, Budget.Scope.LABEL)
+        key = every_of(bar.scope, bar.key) if unbounded else bar.key
         found.setdefault((str(bar.budget_id), bar.scope, key, bar.window), bar)
     return found

@@ -179,8 +179,8 @@ def _check_names(state: State, wanted: Wanted, changes: list[Change]) -> None:
             if change.what == Change.ENDED:
                 continue
             if key not in state[name] and key not in wanted.sections.get(name, {}):
-                kind = {"agents": "agent", "job_types": "job type"}[name]
-                raise Refused(f"{_place(wanted, change)}: There is no {kind} {key[0]}.")
+                kind = name.removesuffix("s").replace("_", " ")
+                raise Refused(f"{_place(wanted, change)}: There is no {kind} {'/'.join(key)}.")
 
 
 def _perform(

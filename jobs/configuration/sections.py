@@ -16,13 +16,16 @@ from agents.transitions import principals
 from agents.verbs import CONFIGURE, REGISTER_SUBMITTER
 from governance.core.errors import InvalidTransition
 from governance.core.fields import Flag, Whole
-from governance.money import catalogue
+from governance.money import catalogue, limiting
+from governance.money.limit_verbs import BOUNDS
+from governance.money.limits import Limit
 from governance.money.models import Budget, LanguageModel, Price, RoutePolicy
 from governance.money.pricing import (
     TOKENS_MAX,
     RateSet,
     document_of_rates,
 )
+from governance.money.scopes import is_each
 from governance.money.stated import rates_of, rates_of_document
 from governance.money.verbs import API, CAPS, OUTPUT_HELD
 from jobs import transitions
@@ -343,6 +346,13 @@ POLICIES = Section(
     refers=_named_by_policy,
 )
 
+#: The sections whose entries budgets name.
+NAMED_BY_SCOPE = {
+    "agent": "agents",
+    "job_type": "job_types",
+    "submitter": "submitters",
+    "model": "models",
+}
 BUDGET_NAMES = ("scope", "key", "window")
 BUDGET_MEMBERS = (*(of_field(field, nullable=True) for field in CAPS), ENABLED)
 
@@ -353,8 +363,12 @@ def _set_budget(key: Key, changed: Values, values: Values, **why: Any) -> None:
 
 
 def _named_by_budget(key: Key, values: Values) -> list[tuple[str, Key]]:
-    section = {"agent": "agents", "job_type": "job_types"}.get(key[0])
-    return [] if section is None or key[1] in ("", Budget.EACH) else [(section, (key[1],))]
+    scope, name = key[0], key[1]
+    section = NAMED_BY_SCOPE.get(scope)
+    if section is None or not name or is_each(scope, name):
+        return []
+    provider, _, model = name.partition("/")
+    return [(section, (provider, model) if scope == Budget.Scope.MODEL else (name,))]
 
 
 BUDGETS = Section(
@@ -373,6 +387,26 @@ BUDGETS = Section(
     refers=_named_by_budget,
 )
 
+LIMIT_MEMBERS = (*(of_field(field, nullable=True) for field in BOUNDS), ENABLED)
+
+
+def _set_limit(key: Key, changed: Values, values: Values, **why: Any) -> None:
+    limiting.set_limit(scope=key[0], key=key[1], **values, **why)
+
+
+LIMITS = Section(
+    name="limits",
+    names=("scope", "key"),
+    members=LIMIT_MEMBERS,
+    rows=lambda: {
+        (row.scope, row.key): _columns(row, LIMIT_MEMBERS) for row in Limit.objects.all()
+    },
+    make=lambda key, values, **why: _set_limit(key, values, values, **why),
+    change=_set_limit,
+    end=lambda key, values, **why: _set_limit(key, {}, values | {"enabled": False}, **why),
+    refers=_named_by_budget,
+)
+
 #: In the order in which they are applied: what others name comes first. Ends go backwards.
-SECTIONS = (AGENTS, SOURCES, SUBMITTERS, JOB_TYPES, MODELS, PRICES, POLICIES, BUDGETS)
+SECTIONS = (AGENTS, SOURCES, SUBMITTERS, JOB_TYPES, MODELS, PRICES, POLICIES, BUDGETS, LIMITS)
 BY_NAME = {section.name: section for section in SECTIONS}

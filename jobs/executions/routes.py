@@ -39,6 +39,7 @@ from jobs.executions.binding import (
 from jobs.executions.permits import live_authorized
 from jobs.executions.results import RESULTS
 from jobs.models import Execution, ExecutionMode, ModelUse
+from jobs.scopes import of_job
 from jobs.transitions.preconditions import check_token, need_active
 from jobs.transitions.work import LockedJob, State, Work
 
@@ -134,6 +135,7 @@ def route(
             api=api,
             fallback_of=fallback_of,
             open_calls_max=locked.type.open_calls_max,
+            **of_job(locked.job, locked.task),
         ),
         started=started,
     )

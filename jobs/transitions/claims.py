@@ -27,7 +27,12 @@ from governance.core.errors import (
 from governance.core.wire import ANSWER_BYTES_MAX, fitting
 from jobs.models import Attempt, Job, Lease
 from jobs.queries import JOB_BYTES
-from jobs.room import TASKS_WITHOUT_ROOM, TYPES_WITHOUT_ROOM
+from jobs.room import (
+    NOTED_OF_JOBS,
+    TASKS_WITHOUT_ROOM,
+    TYPES_WITHOUT_ROOM,
+    WITHOUT_ROOM_OF_ITS_OWN,
+)
 from jobs.transitions.decisions import end_approval
 from jobs.transitions.preconditions import (
     approval_expired,
@@ -81,6 +86,7 @@ CLAIMABLE_NOW = f"""c.agent_id = %(agent_id)s AND c.state = 'queued' AND NOT c.p
             AND {Job.CLAIMABLE_AT.format("c")} <= statement_timestamp(){{also}}
             AND c.id NOT IN (SELECT job_id FROM jobs_setaside WHERE set_at IS NOT NULL)
             AND c.task_id NOT IN ({TASKS_WITHOUT_ROOM})
+            AND NOT ({NOTED_OF_JOBS} AND {WITHOUT_ROOM_OF_ITS_OWN})
             AND (c.deadline_at IS NULL OR c.deadline_at > statement_timestamp())
             AND (c.expires_if_not_started_at IS NULL OR c.attempt > 0
                  OR c.expires_if_not_started_at > statement_timestamp())

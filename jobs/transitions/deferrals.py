@@ -15,7 +15,9 @@ from governance.core.errors import (
 from governance.core.redaction import without_secrets
 from governance.money import ledger, room
 from governance.money.ledger import Standing
+from governance.money.scopes import scopes_of
 from jobs.models import Attempt, Execution, ModelUse
+from jobs.scopes import of_job
 from jobs.transitions.outcomes import already_recorded
 from jobs.transitions.work import LockedJob, Outcome, State, Work, lock, redacted_content
 
@@ -138,12 +140,20 @@ def _cause(work: Work, locked: LockedJob, standing: Standing) -> str:
 
 
 def _wait_seconds(locked: LockedJob, standing: Standing, wanted: int) -> int:
-    """Return how long the job waits by itself: no longer than its budgets have no room."""
-    if standing.over_budget is None:
+    """Return how long the job waits by itself: no longer than budgets and limits have no room."""
+    decision = standing.over_budget or standing.over_limit
+    if decision is None:
         return wanted
-    noted = room.note(
-        decision=standing.over_budget, by_scope=locked.type.model_use == ModelUse.REQUIRED
+    scopes = scopes_of(
+        agent=decision.agent,
+        job_type=decision.job_type,
+        task_id=decision.task_id,
+        **of_job(locked.job, locked.task),
     )
+    by_scope = locked.type.model_use == ModelUse.REQUIRED
+    if standing.over_limit is not None:
+        return min(wanted, room.note_of_limits(decision=decision, scopes=scopes, by_scope=by_scope))
+    noted = room.note(decision=decision, scopes=scopes, by_scope=by_scope)
     return 0 if noted else min(wanted, ROOM_AGAIN_SECONDS)
 
 

@@ -187,7 +187,8 @@ class Cycle:
         from datetime import timedelta
 
         from governance.core import clock
-        from governance.money.models import Budget, BudgetWindow, NoRoom
+        from governance.money.models import Budget, BudgetWindow
+        from governance.money.notes import NoRoom
         from jobs.models import JobType
 
         JobType.objects.filter(name=TASK_TYPE).update(model_use="required")

@@ -18,7 +18,8 @@ from django.db import connection, connections, transaction
 from agents.models import Agent, Submitter
 from agents.transitions import principals
 from governance.core.models import AuditEvent
-from governance.money import catalogue
+from governance.money import catalogue, limiting
+from governance.money.limits import Limit, LimitMeter
 from governance.money.models import Budget, BudgetWindow, LanguageModel, Price, RoutePolicy
 from jobs import bootstrap, transitions
 from jobs.configuration import files, plan, sections, written
@@ -153,7 +154,7 @@ models = ["local/new", "local/none"]
     ("text", "words"),
     [
         ("[agent.hermes]\n", ["g.toml:1: agent", "Is agents meant?"]),
-        ("[[limits]]\nscope = 'global'\n", ["limits", "There is no section"]),
+        ("[[quotas]]\nscope = 'global'\n", ["quotas", "There is no section"]),
         ("[agents.hermes]\n\nfresh_second = 1\n", ["g.toml:3", "Is fresh_seconds meant?"]),
         ("[agents.hermes]\nfresh_seconds = true\n", ["g.toml:2", "whole number"]),
         ("[agents.hermes]\nenabled = 1\n", ["g.toml:2", "true or false"]),
@@ -165,6 +166,13 @@ models = ["local/new", "local/none"]
         ("[[budgets]]\nscope='global'\nwindow='day'\ncap = inf\n", ["g.toml:4: budgets[0].cap"]),
         ("[[budgets]]\nscope='planet'\nwindow='day'\n", ["budgets[0]", "one of global"]),
         ("[[budgets]]\nscope='agent'\nkey='nobody'\nwindow='day'\n", ["no agent nobody"]),
+        ("[[budgets]]\nscope='submitter'\nkey='no'\nwindow='day'\n", ["no submitter no"]),
+        ("[[budgets]]\nscope='model'\nkey='a/b'\nwindow='day'\n", ["no model a/b"]),
+        ("[[budgets]]\nscope='provider'\nkey='a'\nwindow='day'\n", ["no provider a"]),
+        ("[[budgets]]\nscope='label'\nkey='a'\nwindow='day'\n", ["name=value"]),
+        ("[[limits]]\nscope='agent'\nkey='nobody'\nopen_calls=1\n", ["no agent nobody"]),
+        ("[[limits]]\nscope='global'\nopen_calls=0\n", ["limits[0].open_calls"]),
+        ("[[limits]]\nscope='global'\n", ["one of the three bounds"]),
         ("[[policies]]\njob_type='nothing'\nmodels=[]\n", ["no job type nothing"]),
         ("[[policies]]\nmodels=[]\n[[policies]]\nmodels=[]\n", ["policies[1]", "twice"]),
         ("[[policies]]\nagent=1\nmodels=[]\n", ["g.toml:2: policies[0].agent"]),
@@ -216,8 +224,8 @@ def test_yaml_without_its_traps(world: None, file: Any, text: str, words: str) -
 
 
 def test_every_fault_is_told_at_once(world: None, file: Any) -> None:
-    with refused("agents.hermes.a", "agents.hermes.b", "limits"):
-        apply(file("limits = []\n[agents.hermes]\na = 1\nb = 2\n"))
+    with refused("agents.hermes.a", "agents.hermes.b", "quotas"):
+        apply(file("quotas = []\n[agents.hermes]\na = 1\nb = 2\n"))
 
 
 def test_a_file_that_is_not_there_is_one_line(world: None, tmp_path: Path) -> None:
@@ -308,6 +316,30 @@ def odd(world: None, as_: Any) -> None:
         scope="job", key="task ü", window="none", cap=Decimal("0.000000000001"), **WHY
     )
     catalogue.set_budget(scope="global", window="day", cap=None, enabled=False, **WHY)
+    catalogue.set_budget(scope="submitter", key="owned", window="week", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="label", key="team=s=*", window="hour", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="label", key="team=*", window="hour", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="model", key='a b/q"x/y', window="day", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="provider", key="a b", window="day", cap=Decimal(3), **WHY)
+    catalogue.set_budget(scope="provider", key="*", window="day", cap=Decimal(3), **WHY)
+    limiting.set_limit(scope="global", requests_per_minute=5, enabled=False, **WHY)
+    limiting.set_limit(scope="label", key="team=*", tokens_per_minute=7, open_calls=1, **WHY)
+    limiting.set_limit(scope="model", key='a b/q"x/y', open_calls=2, **WHY)
+
+
+def test_a_limit_is_made_changed_and_disabled(world: None, file: Any) -> None:
+    head = "[[limits]]\nscope = 'agent'\nkey = '*'\n"
+    made = apply(file(head + "requests_per_minute = 60\nopen_calls = 4\n"))
+    changed = apply(file(head + "open_calls = 'none'\n"))
+    gone = apply(file("limits = []\n"), prune=True)
+
+    assert lines(made) == [
+        "+ limits agent/*.requests_per_minute: 60", "+ limits agent/*.open_calls: 4",
+    ]  # fmt: skip
+    assert lines(changed) == ['~ limits agent/*.open_calls: 4 -> "none"']
+    assert lines(gone) == ["- limits agent/*"]
+    row = Limit.objects.get()
+    assert (row.requests_per_minute, row.open_calls, row.enabled) == (60, None, False)
 
 
 def test_what_is_written_changes_nothing(odd: None, file: Any) -> None:
@@ -338,8 +370,8 @@ def empty() -> Callable[[], None]:
         with connection.cursor() as cursor:
             cursor.execute("SET LOCAL session_replication_role = replica")
             for model in (
-                Price, RoutePolicy, BudgetWindow, Budget, LanguageModel, JobType, Source, Submitter,
-                Agent, AuditEvent,
+                Price, RoutePolicy, LimitMeter, Limit, BudgetWindow, Budget, LanguageModel, JobType,
+                Source, Submitter, Agent, AuditEvent,
             ):  # fmt: skip
                 for relation in model._meta.related_objects:
                     if relation.related_model._meta.app_label == "governance":

@@ -16,7 +16,8 @@ from governance.core import clock
 from governance.core.clock import instant
 from governance.core.errors import BudgetExhausted
 from governance.money import catalogue, room
-from governance.money.models import Budget, BudgetWindow, LanguageModel, NoRoom
+from governance.money.models import Budget, BudgetWindow, LanguageModel
+from governance.money.notes import NoRoom
 from governance.web.gauges import gauges
 from jobs import transitions, wakeups
 from jobs.models import Job, JobType

@@ -15,11 +15,17 @@ import pytest
 from django.db import connection
 from uuid_utils.compat import uuid7
 
+from governance.core import digests
+from governance.money import limiting
+from jobs import executions
 from tests.client import Api, timeless
+from tests.jobs.governed import TEST
 from tests.wire import wire_to
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+#: Of the move alone: gate, locks, reads, windows, decision, and what is written of the job.
+ROUTE_TRIPS = 9
 Trips = Callable[[int], AbstractContextManager[None]]
 
 
@@ -118,3 +124,24 @@ def test_a_batch_of_heartbeats_is_one_statement_after_the_authentication(worker,
 def test_a_read_is_two_round_trips(worker, round_trips):
     with round_trips(2):
         worker.get("/v1/jobs/task-1")
+
+
+def test_a_limit_costs_a_route_one_round_trip_and_none_where_there_is_no_limit(
+    round_trips, governed, make_job
+):
+    jobs = [make_job() for _ in range(3)]
+    for job in jobs:
+        governed.claim(job)
+    governed.route(jobs[0])
+
+    def routed(job):
+        binding = governed.binding(job)
+        call = digests.route_request_id(external_request_id=binding.external_request_id, call=1)
+        return {"entry": governed.entry, "binding": binding, "route_request_id": call}
+
+    first, second = routed(jobs[1]), routed(jobs[2])
+    with round_trips(ROUTE_TRIPS):
+        executions.route(**first, estimated_input_tokens=1000, max_output_tokens=1000)
+    limiting.set_limit(scope="agent", key="hermes", requests_per_minute=9, **TEST)
+    with round_trips(ROUTE_TRIPS + 1):
+        executions.route(**second, estimated_input_tokens=1000, max_output_tokens=1000)

@@ -11,7 +11,7 @@ import pytest
 from agents.entry import Entry
 from governance.core.errors import BudgetExhausted
 from governance.money import catalogue, room
-from governance.money.models import NoRoom
+from governance.money.notes import NoRoom
 from jobs import executions, transitions
 from jobs.models import Job
 from tests.jobs.governed import TEST, Governed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
+from unittest.mock import patch
 
 from django.db import transaction
 from hypothesis import HealthCheck, settings
@@ -12,10 +14,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from governance.core import sql
 from governance.core.errors import InvalidArgument, ModelReservationStateInvalid
-from governance.money import ledger
+from governance.money import ledger, limiting, scopes
+from governance.money.limits import LimitHold
 from governance.money.models import BudgetWindow, Reservation, Resolution, RouteDecision
 from governance.money.pricing import Usage
-from tests.money import LARGE_CALL, another_request, cap, catalogue_of_two
+from governance.money.scopes import scopes_of_model
+from tests.money import LARGE_CALL, TEST, another_request, cap, catalogue_of_two
 
 ACTOR = "agent:hermes"
 TOKENS = st.integers(0, 3000)
@@ -29,10 +33,21 @@ class Books(RuleBasedStateMachine):
         # Each example is a savepoint of the test's transaction.
         self.savepoint = transaction.savepoint()
         catalogue_of_two()
+        with patch.dict(scopes._known, clear=True):
+            self.set_budgets()
+        self.open, self.ended, self.asked = [], {}, []
+
+    def set_budgets(self):
         cap(str(LARGE_CALL * 6))
         cap(str(LARGE_CALL * 3), scope="agent", key="*")
         cap(str(LARGE_CALL * 2), scope="job_type", key="rewrite", window="day")
-        self.open, self.ended = [], {}
+        cap(str(LARGE_CALL * 3), scope="submitter", key="*", window="week")
+        cap(str(LARGE_CALL * 4), scope="label", key="team=*", window="hour")
+        cap(str(LARGE_CALL * 2), scope="label", key="team=search")
+        cap(str(LARGE_CALL * 2), scope="model", key="local/large", window="month")
+        cap(str(LARGE_CALL * 5), scope="provider", key="*", window="day")
+        limiting.set_limit(scope="label", key="team=*", open_calls=2, **TEST)
+        limiting.set_limit(scope="model", key="*", tokens_per_minute=10**9, open_calls=3, **TEST)
 
     def teardown(self):
         if hasattr(self, "savepoint"):
@@ -43,12 +58,21 @@ class Books(RuleBasedStateMachine):
         job_type=st.sampled_from(["rewrite", "content_prep"]),
         tokens=st.integers(1, 2000),
         started=st.booleans(),
+        submitter=st.sampled_from(["", "shop", "desk"]),
+        labels=st.sampled_from([(), ("team=search",), ("team=ads", "tier=gold")]),
     )
-    def reserve(self, agent, job_type, tokens, started):
-        asked = another_request(agent=agent, job_type=job_type, max_output_tokens=tokens)
+    def reserve(self, agent, job_type, tokens, started, submitter, labels):
+        asked = another_request(
+            agent=agent,
+            job_type=job_type,
+            max_output_tokens=tokens,
+            submitter=submitter,
+            labels=labels,
+        )
         routed = ledger.reserve(request=asked, started=started)
         if routed.reservation is not None:
             self.open.append(routed)
+            self.asked.append((routed, asked))
 
     @precondition(lambda self: self.open)
     @rule(data=st.data())
@@ -109,6 +133,35 @@ class Books(RuleBasedStateMachine):
     def the_books_agree_with_their_rows(self):
         if hasattr(self, "open"):
             assert list(ledger.verify()) == []
+
+    @invariant()
+    def every_budget_counts_the_calls_of_its_scope(self):
+        """By another way than `verify`: from the decisions, not from the holds."""
+        if not hasattr(self, "open"):
+            return
+        used = Counter()
+        for routed, request in self.asked:
+            of = routed.reservation.reservation_id
+            _, cost = self.ended.get(of, (None, routed.reservation.amount))
+            for each in request.scopes + scopes_of_model(f"{routed.provider}/{routed.model}"):
+                used[each.scope, each.key] += cost
+        for window in BudgetWindow.objects.select_related("budget"):
+            key = window.counted_for or window.budget.key
+            assert window.held + window.spent == used[window.budget.scope, key]
+
+    @invariant()
+    def limits_hold_what_is_open_and_no_more(self):
+        if not hasattr(self, "open"):
+            return
+        of = {routed.reservation.reservation_id: routed for routed in self.open}
+        labels = {r.reservation.reservation_id: asked.labels for r, asked in self.asked}
+        expected = Counter()
+        for reservation_id, routed in of.items():
+            expected[f"{routed.provider}/{routed.model}"] += 1
+            expected.update(label for label in labels[reservation_id] if label.startswith("team="))
+        found = Counter(LimitHold.objects.values_list("meter__counted_for", flat=True))
+        assert found == expected
+        assert all(count <= (3 if "/" in key else 2) for key, count in found.items())
 
     @invariant()
     def what_is_open_and_ended_is_what_was_done(self):

@@ -339,8 +339,12 @@ def test_amounts_are_written_in_plain_digits(amount, text):
 @pytest.mark.parametrize(
     ("kind", "at", "start", "end"),
     [
+        ("hour", (2026, 12, 31, 23, 59, 59), (2026, 12, 31, 23), (2027, 1, 1)),
+        ("hour", (2026, 3, 1, 5), (2026, 3, 1, 5), (2026, 3, 1, 6)),
         ("day", (2026, 2, 28, 23, 59, 59), (2026, 2, 28), (2026, 3, 1)),
         ("day", (2026, 3, 1), (2026, 3, 1), (2026, 3, 2)),
+        ("week", (2027, 1, 3, 23, 59, 59), (2026, 12, 28), (2027, 1, 4)),
+        ("week", (2027, 1, 4), (2027, 1, 4), (2027, 1, 11)),
         ("month", (2026, 12, 31, 23, 59, 59), (2026, 12, 1), (2027, 1, 1)),
         ("month", (2027, 1, 1), (2027, 1, 1), (2027, 2, 1)),
     ],
@@ -363,5 +367,5 @@ def test_no_window_has_no_end():
     start, end = window_of("none", datetime(2026, 1, 1, tzinfo=UTC))
 
     assert (start.year, end) == (1970, None)
-    with pytest.raises(ValueError, match="week"):
-        window_of("week", start)
+    with pytest.raises(ValueError, match="year"):
+        window_of("year", start)
