@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -17,6 +18,8 @@ from tests.spent import correct, moved, spend, use
 
 pytestmark = pytest.mark.django_db
 COST = Decimal("0.03")
+#: How long the transactions of other tests may take to end.
+SECONDS_MAX = 40.0
 #: Before all that is summed up: a row of that time is not there yet.
 NEVER = datetime(1990, 1, 1, tzinfo=UTC)
 
@@ -31,12 +34,18 @@ def days_ago(days: float) -> datetime:
 
 
 def settle() -> datetime:
-    """Count until the hours before the present one are final, and return until when."""
-    for _ in range(3):
+    """Count until the hours before the present one are final, and return until when.
+
+    Transactions of other tests, on the same server, have their time to end.
+    """
+    give_up, over = time.monotonic() + SECONDS_MAX, rollups._hour(clock.now() - rollups.LAG)
+    while True:
         rollups.count()
-    until = SpendHourCursor.objects.get().settled_until
-    assert until is not None
-    return until
+        until = SpendHourCursor.objects.get().settled_until
+        if until is not None and until >= over:
+            return until
+        assert time.monotonic() < give_up, f"final until {until}"
+        time.sleep(0.02)
 
 
 def sums() -> list[tuple[Any, ...]]:
@@ -153,8 +162,7 @@ def test_years_are_summed_up_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rollups, "DAYS_PER_ROUND", 2)
     for days in (7, 5, 1):
         spend(at=days_ago(days))
-    for _ in range(8):
-        rollups.count()
+    settle()
     assert sum(row[2] for row in sums()) == 3
     assert list(ledger.verify()) == []
 
