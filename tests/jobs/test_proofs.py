@@ -95,7 +95,6 @@ TAMPERED = [
     ("UPDATE governance_reservation SET amount = amount / 2", {"decision.reservation.amount"}),
     ("UPDATE jobs_retryextension SET granted_by = 'user:eve'", {"retry_extension.granted_by"}),
     ("UPDATE jobs_retryextension SET granted_at = '2020-1-1Z'", {"retry_extension.granted_at"}),
-    ("UPDATE jobs_retryextension SET ceiling = 99", {"retry_extension.ceiling"}),
     ("DELETE FROM jobs_retryextension", {"retry_extension.row"}),
     ("UPDATE governance_budget SET cap = 999999", {"governance_budget.cap"}),
     ("UPDATE governance_price SET ends_at = '2999-1-1Z'", {"governance_price.ends_at"}),
@@ -126,6 +125,7 @@ TAMPERED = [
      {"agents_agent.max_risk_tier"}),
     ("UPDATE jobs_jobtype SET max_attempts_ceiling = 99 WHERE name = 'rewrite'",
      {"jobs_jobtype.max_attempts_ceiling"}),
+    ("UPDATE jobs_retryextension SET ceiling = 99", {"retry_extension.ceiling"}),
 ]  # fmt: skip
 
 
