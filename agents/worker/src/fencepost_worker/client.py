@@ -323,6 +323,9 @@ def _read(response: httpx2.Response, *, requested_at: float) -> Answer:
     except ValueError:
         body = None
     if response.is_success:
+        if isinstance(body, list):
+            # As older clients read lists.
+            body = {"items": body}
         if not isinstance(body, dict):
             raise Unreachable(f"{response.request.url.path}: the answer is not a JSON object")
         replayed = response.headers.get("Idempotent-Replayed", "") == "true"
