@@ -315,7 +315,7 @@ def _of_error(error: BaseException, exchange: Exchange, recorded: Recorded) -> R
     """Return the result of a function that raised, while its attempt lasted."""
     request = exchange.request
     members = recorded.members
-    told = {name: members[name] for name in ("facts", "reflection") if name in members}
+    beside = {name: members[name] for name in ("facts", "reflection") if name in members}
     if isinstance(error, Escalate):
         escalation = {"reason": error.question or "a person is asked"}
         if error.notify_to:
@@ -334,7 +334,7 @@ def _of_error(error: BaseException, exchange: Exchange, recorded: Recorded) -> R
         code, message, retryable = "UPLOAD_FAILED", str(error), error.retryable
     else:
         code, message, retryable = RAISED, _trace(error), True
-    return Result.failed(request, code=code, message=message, retryable=retryable, **told)
+    return Result.failed(request, code=code, message=message, retryable=retryable, **beside)
 
 
 def _put_off(error: Defer) -> Problem:

@@ -127,7 +127,9 @@ class Skills:
         query = urlencode({"task_type": task_type, "limit": SKILLS_MAX})
         try:
             answer = self._plane.send(
-                Call("GET", f"{SKILLS_PATH}?{query}"), timeout_s=ANSWER_TIMEOUT_SECONDS
+                Call("GET", f"{SKILLS_PATH}?{query}"),
+                timeout_s=ANSWER_TIMEOUT_SECONDS,
+                listed=True,
             )
         except (Refused, Unreachable) as error:
             log.warning("the skills for %s could not be read: %s", task_type, error)
