@@ -27,6 +27,8 @@ NOT_ASKING_MAX = 64
 #: `model_use` of a type whose jobs are not complete without a call of a model.
 REQUIRED = "required"
 NO_PROVIDERS = "this worker has no providers of models"
+#: The reason of a deferral that the work itself asked for: it says nothing of the type.
+DEFERRED_BY_WORK = "DEFERRED_BY_WORK"
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,8 @@ class Asking:
 
     def refused(self, task_type: str, problem: Problem, *, for_all: bool = False) -> None:
         """Note that a job of the type was refused before it could do anything."""
+        if problem.reason == DEFERRED_BY_WORK:
+            return
         reason = problem.reason or problem.code or "REFUSED"
         rest = self.breaker.refused(
             task_type,

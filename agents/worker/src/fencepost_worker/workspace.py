@@ -1,13 +1,14 @@
 """Workspaces: a folder of its own for every attempt, and the artifacts taken out of it."""
 
 import hashlib
+import io
 import itertools
 import os
 import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from fencepost_worker import durable
 from fencepost_worker.confinement import WAY_MODE, Account
@@ -121,42 +122,65 @@ class Workspaces:
         """
         return [self._keep_one(workspace, artifact) for artifact in listed]
 
+    def keep_content(self, name: str, content: Path | bytes, media_type: str) -> dict[str, Any]:
+        """Copy a file of the worker's own code, or bytes, into the store; see `keep`.
+
+        :raises ArtifactRefused: the name is none, or there is no regular file.
+        """
+        named = _checked_name(name)
+        try:
+            if isinstance(content, bytes):
+                stored = self._store_stream(io.BytesIO(content), named)
+            elif not content.is_file():
+                raise ArtifactRefused(f"{name}: {content} is not a regular file")
+            else:
+                with content.open("rb") as source:
+                    stored = self._store_stream(source, named)
+        except OSError as error:
+            raise ArtifactRefused(f"{name}: {error.strerror}") from error
+        return _described(named, media_type, *stored)
+
     def path_of(self, sha256: str) -> Path:
         """Return where the artifact of this checksum is kept."""
         return self._store / sha256[:2] / sha256
 
     def _keep_one(self, workspace: Workspace, artifact: dict[str, Any]) -> dict[str, Any]:
         name = _checked_name(artifact.get("name"))
-        size_bytes, sha256 = self._store_file(workspace.artifacts, name)
-        return {
-            "name": name,
-            "media_type": artifact.get("media_type") or DEFAULT_MEDIA_TYPE,
-            "size_bytes": size_bytes,
-            "sha256": sha256,
-            "pointer": f"sha256:{sha256}",
-        }
+        with os.fdopen(_open_inside(workspace.artifacts, name), "rb") as source:
+            stored = self._store_stream(source, name)
+        return _described(name, artifact.get("media_type") or DEFAULT_MEDIA_TYPE, *stored)
 
-    def _store_file(self, folder: Path, name: str) -> tuple[int, str]:
+    def _store_stream(self, source: IO[bytes], name: str) -> tuple[int, str]:
+        """Copy a stream into the store; return its size and checksum."""
         digest, size = hashlib.sha256(), 0
-        with os.fdopen(_open_inside(folder, name), "rb") as source:
-            handle, temporary = tempfile.mkstemp(dir=self._store, prefix=".tmp-")
-            try:
-                with os.fdopen(handle, "wb") as target:
-                    while chunk := source.read(CHUNK_BYTES):
-                        size += len(chunk)
-                        if size > MAX_ARTIFACT_BYTES:
-                            raise ArtifactRefused(f"{name} is larger than {MAX_ARTIFACT_BYTES}")
-                        digest.update(chunk)
-                        target.write(chunk)
-                    target.flush()
-                    os.fsync(target.fileno())
-                path = self.path_of(digest.hexdigest())
-                durable.make_folder(path.parent)
-                os.replace(temporary, path)
-                durable.sync_folder(path.parent)
-            finally:
-                Path(temporary).unlink(missing_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self._store, prefix=".tmp-")
+        try:
+            with os.fdopen(handle, "wb") as target:
+                while chunk := source.read(CHUNK_BYTES):
+                    size += len(chunk)
+                    if size > MAX_ARTIFACT_BYTES:
+                        raise ArtifactRefused(f"{name} is larger than {MAX_ARTIFACT_BYTES}")
+                    digest.update(chunk)
+                    target.write(chunk)
+                target.flush()
+                os.fsync(target.fileno())
+            path = self.path_of(digest.hexdigest())
+            durable.make_folder(path.parent)
+            os.replace(temporary, path)
+            durable.sync_folder(path.parent)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
         return size, digest.hexdigest()
+
+
+def _described(name: str, media_type: str, size_bytes: int, sha256: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "media_type": media_type,
+        "size_bytes": size_bytes,
+        "sha256": sha256,
+        "pointer": f"sha256:{sha256}",
+    }
 
 
 def _checked_name(name: Any) -> str:

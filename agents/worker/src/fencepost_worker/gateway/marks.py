@@ -46,8 +46,9 @@ class CallMarks:
     @property
     def lost_usage(self) -> dict[str, int]:
         """Return what it is booked at when nobody knows what became of it."""
-        usage: dict[str, int] = self.marks[OPEN]["lost_usage"]
-        return self.marks.get(SENT, {}).get("lost_usage", usage)
+        mark = self.marks.get(SENT, {})
+        usage: dict[str, int] = mark.get("lost_usage", self.marks[OPEN]["lost_usage"])
+        return usage
 
     @property
     def done(self) -> bool:
