@@ -56,6 +56,10 @@ UNKNOWN_LIMITS = {
     " has content by reference, which may fill it: an operator has to set context_tokens_max.",
 }
 
+STATE_ELSEWHERE = (
+    "The request goes on from what a provider keeps, and no model of that provider may be called."
+)
+
 # The decision that stands for this request: the one that was issued, else the newest refusal.
 # Index: route_decision_call_idx.
 READ_STORED = (
@@ -209,7 +213,7 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
         return _replayed(stored[0], before, request)
     _need_free(calls, call, open_calls_max=request.open_calls_max)
     failed = _failed_before(calls, request)
-    candidates = [_judged(row, request, failed, clock["now"]) for row in _ordered(rows, request)]
+    candidates = _all_judged(rows, request, failed, clock["now"])
     room: list[sql.Row] = []
     if any(candidate.amount is not None for candidate in candidates):
         params = windows(request.scopes, clock["now"])
@@ -263,9 +267,7 @@ def dry_run(
     rows, [clock] = sql.pipeline(
         sql.Statement(READ_CANDIDATES, (agent, job_type, risk_tier)), sql.Statement(READ_CLOCK)
     )
-    candidates = [
-        _judged(row, request, frozenset(), clock["now"]) for row in _ordered(rows, request)
-    ]
+    candidates = _all_judged(rows, request, frozenset(), clock["now"])
     [room] = sql.pipeline(sql.Statement(READ_ROOM, windows(request.scopes, clock["now"])))
     chosen = _choose(candidates, room)
     return {
@@ -329,15 +331,46 @@ def _failed_before(calls: list[sql.Row], request: RouteRequest) -> frozenset[int
 
 def _ordered(rows: list[sql.Row], request: RouteRequest) -> list[sql.Row]:
     """Return the allowed models in the order in which they are tried: what is wanted first."""
-    wanted = request.wanted_model
-    if not wanted:
+    if not request.wanted_model:
         return rows
-    return sorted(
-        rows, key=lambda row: wanted not in (row["name"], f"{row['provider']}/{row['name']}")
-    )
+    return sorted(rows, key=lambda row: not _is_wanted(row, request))
 
 
-def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: datetime) -> Candidate:
+def _is_wanted(row: sql.Row, request: RouteRequest) -> bool:
+    return request.wanted_model in (row["name"], f"{row['provider']}/{row['name']}")
+
+
+def _all_judged(
+    rows: list[sql.Row], request: RouteRequest, failed: frozenset[int], at: datetime
+) -> list[Candidate]:
+    """Return the allowed models in the order in which they are tried, each judged."""
+    ordered = _ordered(rows, request)
+    home = _home(ordered, request)
+    return [_judged(row, request, failed, at, home=home) for row in ordered]
+
+
+def _home(ordered: list[sql.Row], request: RouteRequest) -> str | None:
+    """Return the provider that a request has to stay with; None: it may go to any.
+
+    A request with state at a provider stays with the wanted model's. Where the policy does not have
+    that model nobody knows whose the state is, unless one provider has all models of the API.
+    """
+    if not request.terms.contents.at_provider:
+        return None
+    if ordered and _is_wanted(ordered[0], request):
+        return str(ordered[0]["provider"])
+    serving = {str(row["provider"]) for row in ordered if request.api in ("", row["api"])}
+    return serving.pop() if len(serving) == 1 else ""
+
+
+def _judged(
+    row: sql.Row,
+    request: RouteRequest,
+    failed: frozenset[int],
+    at: datetime,
+    *,
+    home: str | None = None,
+) -> Candidate:
     """Return an allowed model with what keeps it from this request; an `amount` if nothing does."""
     price = price_list(row) if row["price_id"] else None
     found = Candidate(
@@ -346,6 +379,8 @@ def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: dat
     found.input_tokens, found.output_tokens = held_tokens(row, request, price=price, at=at)
     if request.api not in ("", row["api"]):
         found.outcome = "other_api"
+    elif home not in (None, row["provider"]):
+        found.outcome = "other_provider"
     elif not row["enabled"]:
         found.outcome = "disabled"
     elif row["model_id"] in failed:
@@ -437,6 +472,8 @@ def _not_allowed(outcomes: set[str]) -> DomainError:
     for outcome, detail in UNKNOWN_LIMITS.items():
         if outcome in outcomes:
             return ModelNotAllowed(detail)
+    if "other_provider" in outcomes and outcomes <= {"other_provider", "other_api", "disabled"}:
+        return ModelNotAllowed(STATE_ELSEWHERE)
     return NoModelInForce() if outcomes <= {"disabled", "other_api"} else ModelNotAllowed()
 
 
