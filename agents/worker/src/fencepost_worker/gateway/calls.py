@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 
+from fencepost_worker import rules
 from fencepost_worker.client import GaveUp, Refused
 from fencepost_worker.gateway import refusals
 from fencepost_worker.gateway.attempts import ProviderRefusal
@@ -109,6 +110,7 @@ class GovernedCall:
     def leave(self) -> None:
         """Take its program for gone: what is streamed is cut where that ends what it costs."""
         if self._reply.finished or self._reply.gone:
+            self._reply.release()
             return
         self._reply.gone = True
         self._running.bell.ring()
@@ -126,6 +128,10 @@ class GovernedCall:
             await answer_refusal(self._reply, self._incoming.face, refusal)
         except GaveUp:
             log.warning("a model call is left to be booked at the next start")
+        except Exception:
+            # What breaks off without an answer is asked again by official clients.
+            log.exception("a fault of the gateway; its call is booked at the end of the attempt")
+            await answer_refusal(self._reply, self._incoming.face, _fault())
         finally:
             self.answered.set()
 
@@ -261,7 +267,8 @@ class GovernedCall:
             needs["max_output_tokens"] = wanted.max_output_tokens * wanted.choices
         if before is not None:
             needs["fallback_of"] = before.route_request_id
-        return needs
+        taken: dict[str, Any] = rules.mended(needs)[0]
+        return taken
 
     def _check(self) -> None:
         if self.gone:
@@ -276,7 +283,7 @@ class GovernedCall:
             return await self._attempt(routed)
         except Exception:
             log.exception("a fault of the gateway in a call of %s", routed.model)
-            refusal = CallRefused(502, "GATEWAY_FAULT", "A fault of the gateway; see its log.")
+            refusal = _fault()
             usage = self._lost_usage(routed)
             end = End("settled", "estimate", dict(usage), error_code="GATEWAY_FAULT")
             return Outcome(routed, end, refusal=refusal)
@@ -414,7 +421,14 @@ class GovernedCall:
         self._running.books.booked(costs=outcome.end.costs, usage=outcome.end.usage)
 
     async def _answer(self, outcome: Outcome) -> None:
-        """Give the program what it has not got yet of the answer."""
+        """Give the program what it has not got yet; whether it gets it changes no settlement."""
+        try:
+            await self._answer_by(outcome)
+        except Exception:
+            log.exception("an answer of %s could not be given on", outcome.routed.model)
+            await answer_refusal(self._reply, self._incoming.face, _fault())
+
+    async def _answer_by(self, outcome: Outcome) -> None:
         forwarding = outcome.forwarding
         if outcome.refusal is not None:
             await answer_refusal(self._reply, self._incoming.face, outcome.refusal)
@@ -453,6 +467,10 @@ async def answer_refusal(reply: Reply, face: Face, refusal: CallRefused) -> None
     )
     headers = [(name.encode(), value.encode("latin-1")) for name, value in named.items()]
     await reply.whole(status, headers, body)
+
+
+def _fault() -> CallRefused:
+    return CallRefused(502, "GATEWAY_FAULT", "A fault of the gateway; see its log.")
 
 
 def _requirements(wanted: ModelRequest) -> list[str]:

@@ -33,6 +33,8 @@ DECIDING = frozenset(
         "previous_response_id", "conversation", "container", "prompt", "mcp_servers",
     }
 )  # fmt: skip
+#: More tokens than the control plane takes for a number of them.
+WHOLE_MAX = 1_000_000_000
 #: More answers to one request than any provider gives.
 CHOICES_MAX = 1024
 #: The tool whose uses are counted, however its version is called.
@@ -307,6 +309,8 @@ def _whole(layout: Layout, name: str) -> int | None:
         value = int(value)
     if value is not None and type(value) is not int:
         raise RequestUnreadable(f"{name} is a whole number.")
+    if value is not None and value > WHOLE_MAX:
+        raise RequestUnreadable(f"{name} is {WHOLE_MAX} at most.")
     return value
 
 

@@ -269,6 +269,8 @@ class Forwarding:
             return self._tap.feed(raw)
         # A provider that compresses all the same is read beside; its bytes go on as they are.
         self._tap.feed(self._decoder.feed(raw))
+        if self._decoder.lost:
+            self._tap.lose("not_decoded")
         return raw
 
     def _is_event_stream(self) -> bool:
@@ -300,6 +302,11 @@ class Decoder:
         self.encoded = encoding.strip().lower() not in ("", "identity")
         known = encoding.strip().lower() in ("gzip", "deflate")
         self._stream = zlib.decompressobj(zlib.MAX_WBITS | 32) if known else None
+
+    @property
+    def lost(self) -> bool:
+        """Return whether what comes is encoded, and cannot be read any more."""
+        return self.encoded and self._stream is None
 
     def feed(self, raw: bytes) -> bytes:
         """Return what a chunk holds; nothing where it cannot be decoded."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -32,6 +33,9 @@ RETRY_AFTER_SECONDS_MAX = 60
 WAIT_SECONDS_MAX = 30 * 86_400.0
 STATUS_MAX = 599
 BAD_GATEWAY = 502
+#: What our server sends in no header, though providers do.
+_UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_UNSENDABLE_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
@@ -56,6 +60,8 @@ def passed_back(raw: Iterable[tuple[bytes, bytes]], *, status: int, whole: bool)
         lower = name.lower()
         length = whole and lower == b"content-length"
         if (lower in KEPT_BACK and not length) or (status >= 400 and _too_long(lower, value)):
+            continue
+        if _UNSENDABLE_NAME.search(name) or _UNSENDABLE.search(value):
             continue
         kept.append((lower, value))
     if status >= 400:
@@ -109,7 +115,12 @@ class Reply:
     @gone.setter
     def gone(self, gone: bool) -> None:
         self._gone = gone
-        if gone and self._left is not None and not self._left.done():
+        if gone:
+            self.release()
+
+    def release(self) -> None:
+        """Wait no more for who does not take what was sent."""
+        if self._left is not None and not self._left.done():
             self._left.set_result(None)
 
     async def _send(self, message: MutableMapping[str, Any]) -> None:
@@ -143,9 +154,9 @@ class Reply:
 
     async def finish(self) -> None:
         """End the body. One that is never finished is broken off when the handler returns."""
+        self.finished = True
         if not self.gone:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
-        self.finished = True
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Send a whole answer."""
