@@ -52,14 +52,19 @@ class Workspace:
             file.write(f"{line}\n".encode(errors="replace"))
 
     def leave(self, name: str, content: bytes) -> str:
-        """Leave an artifact under this name, or the next one that is free; return which."""
+        """Leave an artifact under this name, or the next one that is free; return which.
+
+        :raises ArtifactRefused: it cannot be, as where the program put a link for its folder.
+        """
         stem, dot, suffix = name.partition(".")
         for number in itertools.count(2):
             try:
-                with (self.artifacts / name).open("xb") as file:
+                with os.fdopen(_new_inside(self.artifacts, name), "wb") as file:
                     file.write(content)
             except FileExistsError:
                 name = f"{stem}-{number}{dot}{suffix}"
+            except OSError as error:
+                raise ArtifactRefused(f"{name}: {error.strerror}") from error
             else:
                 return name
         raise AssertionError("no end of names")
@@ -218,6 +223,26 @@ def _open_inside(folder: Path, name: str) -> int:
         os.close(file)
         raise ArtifactRefused(f"{name} is not a regular file")
     return file
+
+
+def _new_inside(folder: Path, name: str) -> int:
+    """Make a file in a folder that is the program's, following no link, and open it for writing.
+
+    :raises OSError: there is something of that name, or no folder to make it in.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    if not CAN_OPEN_INSIDE:
+        return os.open(folder / name, flags | getattr(os, "O_BINARY", 0), durable.FILE_MODE)
+    # The folder that it stands in is the program's, too, but the way to that one is ours.
+    work = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        inside = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=work)
+    finally:
+        os.close(work)
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, durable.FILE_MODE, dir_fd=inside)
+    finally:
+        os.close(inside)
 
 
 def _open_by_path(folder: Path, name: str) -> int:
