@@ -3,12 +3,14 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from fencepost_worker import Worker
 from tests.worker.conftest import PATIENCE_SECONDS, TOKEN, ScriptedPlane
 
+TYPE = "artifact_production"
 SESSION = {
     "session_id": "0190aaaa-0000-7000-8000-000000000001",
     "dispatcher_epoch": "0190eeee-0000-7000-8000-000000000001",
@@ -26,6 +28,18 @@ SKILL = {
     "confidence": 0.7,
     "updated_at": "2026-01-01T00:00:00Z",
 }
+
+
+def outcome(plane: ScriptedPlane, worker: Worker, *, task_id: str = "task-1") -> tuple[str, Any]:
+    """Run the worker on one job and return how the attempt ended."""
+    plane.add_job(task_id, inputs={"pages": 3})
+    worker.run(max_jobs=1)
+    return plane.outcome_of(task_id)
+
+
+def beats(plane: ScriptedPlane) -> list[dict[str, Any]]:
+    """Return the beats that the plane has heard."""
+    return [beat for seen in plane.calls("/v1/leases/heartbeat") for beat in seen.body["leases"]]
 
 
 @pytest.fixture(autouse=True)

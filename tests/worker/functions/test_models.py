@@ -11,9 +11,9 @@ from fencepost_worker import ModelsUnavailable, Worker
 from fencepost_worker.functions.variables import AttemptEnviron
 from fencepost_worker.testing import Counts, StandInProvider
 from tests.worker.conftest import PATIENCE_SECONDS
+from tests.worker.functions.conftest import TYPE
 from tests.worker.gateway.books import Books
 
-TYPE = "artifact_production"
 NAMES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
 ASKED = {"model": "large", "messages": [{"role": "user", "content": "hello"}]}
 KEY = "sk-of-the-provider"

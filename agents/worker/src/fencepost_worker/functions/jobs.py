@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from fencepost_worker.claim import Claim
-from fencepost_worker.client import ANSWER_TIMEOUT_SECONDS, Call, ControlPlane, Refused, Unreachable
+from fencepost_worker.client import Call, ControlPlane, Refused, Unreachable
 from fencepost_worker.exchange import Request
 from fencepost_worker.timing import steady_now
 
@@ -20,6 +20,8 @@ SKILLS_PATH = "/v1/hermes/skills"
 #: The most trusted ones, of which a prompt can hold some.
 SKILLS_MAX = 20
 SKILLS_FRESH_SECONDS = 60.0
+#: A job does not wait longer for advice.
+SKILLS_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ class Skills:
         try:
             answer = self._plane.send(
                 Call("GET", f"{SKILLS_PATH}?{query}"),
-                timeout_s=ANSWER_TIMEOUT_SECONDS,
+                timeout_s=SKILLS_TIMEOUT_SECONDS,
                 listed=True,
             )
         except (Refused, Unreachable) as error:
