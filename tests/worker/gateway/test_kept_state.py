@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from fencepost_worker.gateway.makers import RESPONSES_MAX, Maker, Makers
+from fencepost_worker.gateway.origins import RESPONSES_MAX, Origin, Origins
 from fencepost_worker.testing import StandInProvider
 from tests.worker.gateway.conftest import Table
 
@@ -70,19 +70,19 @@ def test_a_response_of_unknown_making_stays_with_the_wanted_models(
 
 
 def test_another_model_of_the_maker_may_go_on() -> None:
-    maker = Maker("azure", "mini")
+    origin = Origin("azure", "mini")
     models = [*MODELS, {"provider": "azure", "model": "maxi"}]
 
-    assert maker.wanted("maxi", models) == "azure/maxi"
-    assert maker.wanted("large", models) == maker.wanted(None, models) == "azure/mini"
+    assert origin.wanted("maxi", models) == "azure/maxi"
+    assert origin.wanted("large", models) == origin.wanted(None, models) == "azure/mini"
 
 
 def test_the_newest_responses_are_remembered() -> None:
-    makers = Makers()
+    origins = Origins()
     for number in range(RESPONSES_MAX + 1):
-        makers.note(f"resp_{number}", Maker("openai", "large"))
-    makers.note("", Maker("openai", "large"))
-    makers.note("x" * 201, Maker("openai", "large"))
+        origins.note(f"resp_{number}", Origin("openai", "large"))
+    origins.note("", Origin("openai", "large"))
+    origins.note("x" * 201, Origin("openai", "large"))
 
-    assert makers.of("resp_0") is makers.of("") is makers.of("x" * 201) is None
-    assert makers.of(f"resp_{RESPONSES_MAX}") == Maker("openai", "large")
+    assert origins.of("resp_0") is origins.of("") is origins.of("x" * 201) is None
+    assert origins.of(f"resp_{RESPONSES_MAX}") == Origin("openai", "large")

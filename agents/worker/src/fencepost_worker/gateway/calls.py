@@ -31,7 +31,7 @@ from fencepost_worker.gateway.faces import (
 )
 from fencepost_worker.gateway.forwarding import CLIENT_LEFT, Forwarding
 from fencepost_worker.gateway.links import Links
-from fencepost_worker.gateway.makers import Maker
+from fencepost_worker.gateway.origins import Origin
 from fencepost_worker.gateway.problems import error_answer
 from fencepost_worker.gateway.providers import KeyMissing, Provider
 from fencepost_worker.gateway.refusals import CallRefused, ClientGone
@@ -91,8 +91,8 @@ class GovernedCall:
         self._provider: Provider | None = None
         self._wanted = ModelRequest(model=None)
         #: Who keeps what the request goes on from, where that is known.
-        self._maker: Maker | None = None
-        self._made_by: Maker | None = None
+        self._origin: Origin | None = None
+        self._made_by: Origin | None = None
         self._cut_by = ""
         self.answered = asyncio.Event()
 
@@ -155,14 +155,14 @@ class GovernedCall:
         except RequestUnreadable as error:
             raise CallRefused(400, "REQUEST_UNREADABLE", str(error)) from error
         if self._wanted.previous:
-            self._maker = self._maker_of(self._wanted.previous)
+            self._origin = self._origin_of(self._wanted.previous)
         if self._wanted.background:
             message = "An answer in the background is not governed: ask without `background`."
             raise CallRefused(403, refusals.NOT_GOVERNED, message)
 
-    def _maker_of(self, response_id: str) -> Maker | None:
+    def _origin_of(self, response_id: str) -> Origin | None:
         """Return who made a response, or makes it: a program has its id before it is at its end."""
-        known = self._links.makers.of(response_id)
+        known = self._links.origins.of(response_id)
         making = (
             call._made_by
             for call in self._running.open
@@ -259,8 +259,8 @@ class GovernedCall:
             "requirements": _requirements(wanted),
             "request_bytes": wanted.estimated_text_bytes,
         }
-        if self._maker is not None:
-            needs["wanted_model"] = self._maker.wanted(wanted.model, self._running.attempt.models)
+        if self._origin is not None:
+            needs["wanted_model"] = self._origin.wanted(wanted.model, self._running.attempt.models)
         elif wanted.model:
             needs["wanted_model"] = wanted.model
         if wanted.max_output_tokens:
@@ -290,8 +290,8 @@ class GovernedCall:
 
     async def _attempt(self, routed: Routed) -> Outcome:
         """Make the call that was decided, once."""
-        if self._maker is not None and routed.provider != self._maker.provider:
-            message = f"What the request goes on from is kept by {self._maker.provider} alone."
+        if self._origin is not None and routed.provider != self._origin.provider:
+            message = f"What the request goes on from is kept by {self._origin.provider} alone."
             refusal = CallRefused(403, refusals.STATE_ELSEWHERE, message)
             return Outcome(routed, not_sent(refusals.STATE_ELSEWHERE), refusal=refusal)
         provider = self._links.providers.get(routed.provider)
@@ -337,7 +337,7 @@ class GovernedCall:
             reply=self._reply,
             tap=tap,
         )
-        self._forwarding, self._made_by = forwarding, Maker(provider.name, routed.model)
+        self._forwarding, self._made_by = forwarding, Origin(provider.name, routed.model)
         await forwarding.run()
         if not forwarding.sent:
             message = f"Provider {provider.name} was not reached."
@@ -355,7 +355,7 @@ class GovernedCall:
         )
         self._note_refusal(provider, routed, forwarding)
         if endpoint is Endpoint.RESPONSES:
-            self._links.makers.note(reading.response_id, self._made_by)
+            self._links.origins.note(reading.response_id, self._made_by)
         if found.flags:
             log.info("a call of %s: %s", routed.model, ", ".join(found.flags))
         end = End(

@@ -1,4 +1,4 @@
-"""Makers: which provider keeps a response that a later request may go on from.
+"""Origins: which provider keeps a response that a later request may go on from.
 
 A request that names one goes to who made it, and to nobody else: no other provider has it. Source:
 money, step 3 of the gateway. What an earlier process was told is not known any more; the control
@@ -17,7 +17,7 @@ ID_CHARS_MAX = 200
 
 
 @dataclass(frozen=True)
-class Maker:
+class Origin:
     """Who made a response."""
 
     provider: str
@@ -34,21 +34,21 @@ class Maker:
         return f"{self.provider}/{model if named else self.model}"
 
 
-class Makers:
-    """The makers of responses, by the responses' ids. Belongs to the gateway's loop."""
+class Origins:
+    """The origins of responses, by the responses' ids. Belongs to the gateway's loop."""
 
     def __init__(self) -> None:
-        self._of: OrderedDict[str, Maker] = OrderedDict()
+        self._of: OrderedDict[str, Origin] = OrderedDict()
 
-    def note(self, response_id: str, maker: Maker) -> None:
+    def note(self, response_id: str, origin: Origin) -> None:
         """Remember who made a response."""
         if not 0 < len(response_id) <= ID_CHARS_MAX:
             return
-        self._of[response_id] = maker
+        self._of[response_id] = origin
         self._of.move_to_end(response_id)
         if len(self._of) > RESPONSES_MAX:
             self._of.popitem(last=False)
 
-    def of(self, response_id: str) -> Maker | None:
+    def of(self, response_id: str) -> Origin | None:
         """Return who made a response, where it is known."""
         return self._of.get(response_id)
