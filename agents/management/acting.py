@@ -63,7 +63,7 @@ class ActingCommand(BaseCommand):
             with audit.at_a_shell(options.pop("actor")) as actor:
                 outcome = self.act(actor=actor, **options)
         except DomainError as refusal:
-            raise CommandError(f"{refusal.detail} ({refusal.reason})") from refusal
+            raise CommandError(f"{refusal.words} ({refusal.reason})") from refusal
         if options["json"]:
             self.stdout.write(json.dumps(outcome, default=str))
         else:

@@ -115,8 +115,8 @@ def perform(command: BaseCommand, verb: Verb[Any], options: dict[str, Any]) -> N
                 result = verb.perform(key=key, actor=actor, reason=options["reason"], values=values)
         except DomainError as refusal:
             refused += 1
-            words = f"{REFUSED}, {refusal.reason}: {refusal.detail}"
-            facts = {"outcome": REFUSED, "reason": refusal.reason, "detail": refusal.detail}
+            words = f"{REFUSED}, {refusal.reason}: {refusal.words}"
+            facts = {"outcome": REFUSED, "reason": refusal.reason, "detail": refusal.words}
         else:
             done = verb.done(result)
             words, facts = done.words, dict(done.facts)

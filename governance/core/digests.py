@@ -135,6 +135,7 @@ def parse_strict(
     depth_max: int = DEPTH_MAX,
     members_max: int = MEMBERS_MAX,
     batch: bool = False,
+    kept: str = "",
 ) -> Any:
     """Return the value of an I-JSON text.
 
@@ -145,6 +146,8 @@ def parse_strict(
     :param members_max: how many members one object or array may have.
     :param batch: an item of the outermost array, or of an array in the outermost object, that is
         faulty spoils no other: a `NotStrictItem` takes its place.
+    :param kept: a member of the outermost object that spoils nothing: what of it is JSON and no
+        I-JSON is kept as its JSON text.
     :raises NotStrictJson: not UTF-8, not JSON, a duplicate key, NaN or an infinity, a lone
         surrogate, NUL, an integer beyond 2^53-1, or a limit passed.
     """
@@ -162,6 +165,8 @@ def parse_strict(
         ) from error
     except RecursionError as error:
         raise NotStrictJson(f"nested deeper than {depth_max}") from error
+    if type(value) is dict and kept in value:
+        value[kept] = _as_strict(value[kept], depth_max - 1, members_max)
     fault = _fault(value, "", depth_max, members_max)
     if fault is not None and batch:
         _set_items_apart(value, depth_max, members_max)
@@ -185,6 +190,19 @@ def _read(text: str) -> Any:
 def _bounded_int(digits: str) -> int:
     """Return the integer, or one that is too large as well and can be read."""
     return int(digits[:READABLE_DIGITS])
+
+
+def _as_strict(value: Any, depth_left: int, members_max: int) -> Any:
+    """Return the value with each part of it that is no I-JSON as its JSON text."""
+    if _fault(value, "", depth_left, members_max) is None:
+        return value
+    if type(value) not in (list, dict) or depth_left == 0 or len(value) > members_max:
+        return json.dumps(value)
+    if type(value) is list:
+        return [_as_strict(member, depth_left - 1, members_max) for member in value]
+    if any(map(_bad, value)):
+        return json.dumps(value)
+    return {key: _as_strict(member, depth_left - 1, members_max) for key, member in value.items()}
 
 
 def _set_items_apart(value: Any, depth_max: int, members_max: int) -> None:

@@ -120,6 +120,13 @@ class DomainError(Exception):
         super().__init__(self.detail)
 
     @property
+    def words(self) -> str:
+        """Return the detail with what is wrong where, for faces that show a line of text."""
+        faults = [f"{fault.pointer[1:]}: {fault.detail}" for fault in self.errors]
+        further = [fault for fault in faults if fault not in self.detail]
+        return f"{self.detail} {'; '.join(further)}".strip()
+
+    @property
     def final(self) -> bool:
         """Tell whether the same request will be refused so for ever."""
         return self.retry in STORED_RULES

@@ -35,7 +35,7 @@ from governance.money.pricing import (
     window_of,
 )
 from governance.money.published import COUNTERS
-from governance.money.reservations import unknown_cost
+from governance.money.reservations import digest_of_end, unknown_cost
 from governance.money.scopes import is_each
 from governance.money.unreserved import cost_of, digest_of_dispute, digest_of_report
 
@@ -93,7 +93,8 @@ WINDOW_COUNTERS = (
     "   ON a.adjustment_id = p.adjustment_id WHERE p.window_id = w.id), 0)"
     " + coalesce((SELECT sum(u.cost) FROM governance_unreservedposting p"
     "  JOIN governance_unreserveduse u ON u.use_id = p.use_id WHERE p.window_id = w.id), 0)"
-    " AS spent_in_rows"
+    " AS spent_in_rows, w.starts_at, w.ends_at,"
+    " min(r.reserved_at) AS first_held, max(r.reserved_at) AS last_held"
     " FROM governance_budgetwindow w"
     " LEFT JOIN governance_reservationhold h ON h.window_id = w.id"
     " LEFT JOIN governance_reservation r ON r.reservation_id = h.reservation_id"
@@ -110,6 +111,26 @@ PAIRS = (
     "SELECT d.decision_id, d.decision, r.reservation_id FROM governance_routedecision d"
     " LEFT JOIN governance_reservation r ON r.decision_id = d.decision_id"
     " WHERE (d.decision = 'issued') <> (r.reservation_id IS NOT NULL) ORDER BY d.decision_id"
+)
+#: What a reservation repeats of its decision, by the names there.
+REPEATED = {
+    name: name
+    for name in ("route_request_id", "external_request_id", "task_id", "job_id", "attempt", "agent")
+} | {"reserved_at": "decided_at"}
+REPEATS = (
+    "SELECT r.reservation_id,"
+    f" {', '.join(f'r.{name}::text AS {name}' for name in REPEATED)},"
+    f" {', '.join(f'd.{name}::text AS d_{name}' for name in REPEATED.values())}"
+    " FROM governance_reservation r"
+    " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
+    f" WHERE ({', '.join(f'r.{name}' for name in REPEATED)}) IS DISTINCT FROM"
+    f" ({', '.join(f'd.{name}' for name in REPEATED.values())}) ORDER BY r.reservation_id"
+)
+# Ends that keep what was sent. They are few: it was odd, or more than the model can do.
+KEPT = (
+    "SELECT e.reservation_id, e.ended_as, e.cost_basis, e.provider_response_id, e.error_code,"
+    " e.content_sha256, e.usage_sent::text FROM governance_resolution e"
+    " WHERE e.usage_sent IS NOT NULL ORDER BY e.reservation_id"
 )
 AMOUNTS = (
     "SELECT r.reservation_id, r.amount, r.reserved_at, d.requirements::text,"
@@ -303,6 +324,10 @@ def verify() -> Iterator[Difference]:
             found = str(row["reservation_id"] or "none")
             subject = f"decision {row['decision_id']}"
             yield Difference("decision.reservation", subject, expected, found)
+        for row in read_rows(REPEATS):
+            yield from _wrong_repeats(row)
+        for row in read_rows(KEPT):
+            yield from _wrong_kept(row)
         for row in read_rows(_amounts()):
             yield from _judged("reservation", row["reservation_id"], _wrong_amounts, row)
         for row in read_rows(UNRESERVED):
@@ -398,6 +423,41 @@ def _wrong_counters(row: sql.Row) -> Iterator[Difference]:
         if expected != found:
             subject = f"budget window {row['id']}"
             yield Difference(f"budget_window.{counter}", subject, text_of(expected), text_of(found))
+    yield from _wrong_bounds(row)
+
+
+def _wrong_bounds(row: sql.Row) -> Iterator[Difference]:
+    """Find a window that was moved off the calls that it holds: another counts from nothing."""
+    subject, first = f"budget window {row['id']}", row["first_held"]
+    if first is not None and first < row["starts_at"]:
+        expected, found = f"at most {first.isoformat()}", row["starts_at"].isoformat()
+        yield Difference("budget_window.starts_at", subject, expected, found)
+    if first is not None and row["ends_at"] is not None and row["last_held"] >= row["ends_at"]:
+        expected, found = f"above {row['last_held'].isoformat()}", row["ends_at"].isoformat()
+        yield Difference("budget_window.ends_at", subject, expected, found)
+
+
+def _wrong_repeats(row: sql.Row) -> Iterator[Difference]:
+    """Say what a reservation says otherwise than its decision."""
+    for name, decided in REPEATED.items():
+        if row[name] != row[f"d_{decided}"]:
+            subject = f"reservation {row['reservation_id']}"
+            yield Difference(f"reservation.{name}", subject, row[f"d_{decided}"], row[name])
+
+
+def _wrong_kept(row: sql.Row) -> Iterator[Difference]:
+    """Compute the digest of an end from what was sent, as a count or as something odd."""
+    sent = json.loads(row["usage_sent"])
+    beside = (row["provider_response_id"], row["error_code"])
+    digests = {
+        digest_of_end(row["ended_as"], stated, *beside, basis)
+        # What was counted may have been booked as an estimate.
+        for basis in (row["cost_basis"], Resolution.Basis.USAGE)
+        for stated in (sent, {"sent": sent})
+    }
+    if row["content_sha256"] not in digests:
+        subject, found = f"reservation {row['reservation_id']}", row["content_sha256"]
+        yield Difference("resolution.content_sha256", subject, min(digests), found)
 
 
 def _wrong_amounts(row: sql.Row) -> Iterator[Difference]:

@@ -13,6 +13,9 @@ from governance.money.pricing import text_of
 from governance.money.published import COUNTERS
 from governance.money.uses import UnreservedUse
 
+#: What the event of a dispute says of it as it stands in the row, beside what is disputed.
+STATED = ("task_id", "attempt", "agent", "job_type", "model_id", "price_id", "use_id")
+
 
 class DisputedUse(models.Model):
     """What was reported of calls beyond what the model can do; it is booked nowhere. Never changed.
@@ -72,6 +75,14 @@ class DisputedUse(models.Model):
                 "reservation_id": self.reservation_id and str(self.reservation_id),
                 "cost": None if self.cost is None else text_of(self.cost),
                 "counts": {name: self.counts.get(name, 0) for name in COUNTERS},
+                "task_id": self.task_id,
+                "attempt": self.attempt,
+                "agent": self.agent,
+                "job_type": self.job_type,
+                "model_id": self.model_id,
+                "price_id": self.price_id,
+                "use_id": self.use_id and str(self.use_id),
+                "recorded_at": self.recorded_at.isoformat(timespec="microseconds"),
             },
         }
 

@@ -5,11 +5,10 @@ Lists are compared as text, since an array contains each of its parts.
 
 from __future__ import annotations
 
-from governance.money.proofs import AMOUNT, Compared, object_of
+from governance.money.pricing import NAMED
+from governance.money.proofs import AMOUNT, INSTANT, Compared, object_of
 from governance.money.published import COUNTERS
 
-#: An instant as `Adjusted` and `Unreserved` write it.
-INSTANT = """to_char({0} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')"""
 #: A list of the event as text, where it has one.
 TEXT_OF_WINDOWS = (
     "CASE WHEN e.d ? 'windows' THEN jsonb_build_object('windows', e.d->>'windows') ELSE '{}' END"
@@ -31,7 +30,9 @@ _USE = object_of(
     cost=AMOUNT.format("u.cost"),
     cost_basis="u.cost_basis",
     counts=COUNTS,
+    **{name: f"nullif(u.{name}, '')" for name in NAMED},
     usage_odd="u.usage_odd",
+    disputed="u.disputed",
     content_sha256="u.content_sha256",
     recorded_at=INSTANT.format("u.recorded_at"),
     by="u.recorded_by",
@@ -47,7 +48,8 @@ USES = Compared(
     key="use_id",
     # The event names what was counted, and nothing of what was not.
     words=f"e.d || {TEXT_OF_WINDOWS} || jsonb_build_object('by', e.actor,"
-    f" 'usage_odd', e.d->'flags' ? 'usage_odd', 'counts', {NONE_COUNTED} || (e.d->'counts'))",
+    f" 'usage_odd', e.d->'flags' ? 'usage_odd', 'disputed', e.d->'flags' ? 'disputed',"
+    f" 'counts', {NONE_COUNTED} || (e.d->'counts'))",
 )
 
 _KIND = "CASE WHEN a.use_id IS NULL THEN 'reservation.' ELSE 'unreserved_use.' END"

@@ -215,14 +215,13 @@ def read_usage(sent: Any) -> Usage | OddUsage | None:
 def countable(sent: Any) -> Usage | None:
     """Return what can be counted of usage that is odd; None where nothing can.
 
-    A count that none can be is left out, and a whole is no less than its parts.
+    A count that none can be is left out, one that is too large is the largest, and a whole is no
+    less than its parts.
     """
     if not isinstance(sent, Mapping):
         return None
     counts = dict.fromkeys(COUNTERS, 0) | {
-        name: sent[name]
-        for name in COUNTERS
-        if type(sent.get(name)) is int and 0 <= sent[name] <= TOKENS_MAX
+        name: count for name in COUNTERS if (count := _counted(sent.get(name))) is not None
     }
     for part, whole in reversed(WHOLES):
         counts[whole] = max(counts[whole], counts[part])
@@ -234,6 +233,16 @@ def countable(sent: Any) -> Usage | None:
         return Usage(**counts)
     except InvalidArgument:
         return None
+
+
+def _counted(value: Any) -> int | None:
+    """Return what a number means that was sent, as text or with a fraction of nothing as well."""
+    if type(value) is str and value.isascii() and value.isdigit():
+        # Of more digits than the largest has it is the largest.
+        value = int(value.lstrip("0")[: len(str(TOKENS_MAX)) + 1] or 0)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    return min(value, TOKENS_MAX) if type(value) is int and value >= 0 else None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any
 
 from governance.core import sql, stated
 from governance.core.stated import CHANGED_OUTSIDE, StatedTable
+from governance.money import disputes, reservations, routes
 from governance.money.books import Difference, read_rows, unbounded
 from governance.money.pricing import NAMED
 from governance.money.published import COUNTERS
@@ -75,6 +76,8 @@ def object_of(**members: str) -> str:
 _HELD = object_of(
     reservation_id="r.reservation_id", amount=AMOUNT.format("r.amount"), currency="r.currency"
 )
+#: An instant as events write it.
+INSTANT = """to_char({0} AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"+00:00"')"""
 _DECIDED = object_of(
     decision="d.decision",
     route_request_id="d.route_request_id",
@@ -88,6 +91,12 @@ _DECIDED = object_of(
     estimated_input_tokens="d.estimated_input_tokens",
     max_output_tokens="d.max_output_tokens",
     content_sha256="d.content_sha256",
+    external_request_id="d.external_request_id",
+    call="d.call::text",
+    **{name: f"d.{name}" for name in routes.STATED if name != "requirements"},
+    # A list contains each of its parts, so it is compared as text.
+    requirements="d.requirements::text",
+    decided_at=INSTANT.format("d.decided_at"),
     reservation=f"CASE WHEN r.reservation_id IS NOT NULL THEN {_HELD} END",
 )
 _USED = object_of(
@@ -102,7 +111,14 @@ _ENDED = object_of(
     usage_missing="e.usage_missing",
     usage_odd="e.usage_odd",
     disputed="e.disputed",
+    **{name: f"e.{name}" for name in reservations.STATED},
+    resolved_at=INSTANT.format("e.resolved_at"),
     usage=_USED,
+)
+#: What the number of a request says: whose it is, and which call of it.
+_OF_NUMBER = object_of(
+    external_request_id="split_part(e.d->>'route_request_id', ':', 1)",
+    call="coalesce(nullif(split_part(e.d->>'route_request_id', ':', 3), ''), '1')",
 )
 #: The two rows of a call: what was decided before it, and its end.
 CALLS = (
@@ -114,6 +130,8 @@ CALLS = (
         " LEFT JOIN governance_languagemodel m ON m.id = d.model_id"
         " LEFT JOIN governance_reservation r ON r.decision_id = d.decision_id",
         "decision_id",
+        words=f"e.d || {_OF_NUMBER} || CASE WHEN e.d ? 'requirements' THEN"
+        " jsonb_build_object('requirements', e.d->>'requirements') ELSE '{}' END",
     ),
     Compared(
         "resolution",
@@ -132,22 +150,35 @@ DISPUTES = (
         "SELECT x.dispute_id::text AS id, 'job:' || x.job_id AS subject, "
         + object_of(
             external_request_id="x.external_request_id",
+            reservation_id="coalesce(x.resolution_id, u.reservation_id)",
             cost=AMOUNT.format("x.cost"),
             counts=object_of(
                 **{name: f"coalesce((x.counts->>'{name}')::bigint, 0)" for name in COUNTERS}
             ),
+            **{name: f"x.{name}" for name in disputes.STATED},
+            recorded_at=INSTANT.format("x.recorded_at"),
+            by="x.recorded_by",
         )
-        + " AS row FROM governance_disputeduse x",
+        + " AS row FROM governance_disputeduse x"
+        " LEFT JOIN governance_unreserveduse u ON u.use_id = x.use_id",
         "dispute_id",
+        words="e.d || jsonb_build_object('by', e.actor)",
     ),
     Compared(
         "dispute_verdict",
         ("ledger.dispute_accepted", "ledger.dispute_dismissed"),
         "SELECT v.dispute_id::text AS id, 'job:' || x.job_id AS subject, "
-        + object_of(verdict="v.verdict", use_id="v.use_id")
+        + object_of(
+            verdict="v.verdict",
+            use_id="v.use_id",
+            by="v.decided_by",
+            reason="v.reason",
+            decided_at=INSTANT.format("v.decided_at"),
+        )
         + " AS row FROM governance_disputeverdict v"
         " LEFT JOIN governance_disputeduse x ON x.dispute_id = v.dispute_id",
         "dispute_id",
+        words="e.d || jsonb_build_object('by', e.actor, 'reason', e.reason)",
     ),
 )
 _compared: list[Compared] = [*CALLS, *DISPUTES]

@@ -148,14 +148,27 @@ class End:
     @property
     def content_sha256(self) -> str:
         """Return the digest of all that must be equal when the end is repeated."""
-        content = {
-            "end": str(self.ended_as),
-            "usage": self.usage and self.usage.stated,
-            "provider_response_id": self.provider_response_id,
-            "error_code": self.error_code,
-            "cost_basis": str(self.basis),
-        }
-        return digests.sha256_hex(digests.canonical(content))
+        stated = self.usage and self.usage.stated
+        beside = (self.provider_response_id, self.error_code)
+        return digest_of_end(self.ended_as, stated, *beside, self.basis)
+
+
+def digest_of_end(
+    ended_as: str, stated: Any, provider_response_id: str, error_code: str, basis: str
+) -> str:
+    """Return the digest by which the same end is known again. :param stated: its usage, or None."""
+    content = {
+        "end": str(ended_as),
+        "usage": stated,
+        "provider_response_id": provider_response_id,
+        "error_code": error_code,
+        "cost_basis": str(basis),
+    }
+    return digests.sha256_hex(digests.canonical(content))
+
+
+#: What the event of an end says of it as it stands in the row, beside what it costs.
+STATED = ("provider_response_id", "error_code", "content_sha256", "resolved_by", "reason")
 
 
 @dataclass(frozen=True)
@@ -181,6 +194,8 @@ class Resolved:
                 "disputed": self.resolution.disputed,
                 "reservation_id": str(self.reservation.reservation_id),
                 "cost_basis": self.resolution.cost_basis,
+                **{name: getattr(self.resolution, name) for name in STATED},
+                "resolved_at": self.resolution.resolved_at.isoformat(timespec="microseconds"),
                 "usage": {name: getattr(self.resolution, name) for name in COUNTERS}
                 | {name: getattr(self.resolution, name) or None for name in NAMED},
             },

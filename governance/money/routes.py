@@ -63,6 +63,11 @@ READ_CALLS = (
     " LEFT JOIN governance_reservation r ON r.decision_id = d.decision_id"
     " WHERE d.external_request_id = %s"
 )
+#: What the event of a decision says of it as it stands in the row, beside what it lists.
+STATED = (
+    *("task_id", "agent", "job_type", "risk_tier", "runtime"),
+    *("price_id", "request_bytes", "requirements"),
+)
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,8 @@ class Routed:
                 "estimated_input_tokens": decision.estimated_input_tokens,
                 "max_output_tokens": decision.max_output_tokens,
                 "content_sha256": decision.content_sha256,
+                **{name: getattr(decision, name) for name in STATED},
+                "decided_at": decision.decided_at.isoformat(timespec="microseconds"),
                 "reservation": reservation
                 and {
                     "reservation_id": str(reservation.reservation_id),

@@ -33,6 +33,7 @@ from governance.money.models import Resolution
 from governance.money.policies import PRICE_COLUMNS, READ_CANDIDATES, price_list
 from governance.money.postings import post
 from governance.money.pricing import (
+    NAMED,
     OddUsage,
     PriceList,
     PriceUnusable,
@@ -141,6 +142,7 @@ class Unreserved:
                 "cost_basis": use.cost_basis,
                 "flags": use.flags,
                 "counts": {name: n for name in COUNTERS if (n := getattr(use, name))},
+                **{name: getattr(use, name) or None for name in NAMED},
                 "recorded_at": use.recorded_at.isoformat(timespec="microseconds"),
                 "windows": list(self.windows),
             },

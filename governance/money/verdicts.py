@@ -39,6 +39,7 @@ class Settled:
                 "dispute_id": str(self.verdict.dispute_id),
                 "verdict": self.verdict.verdict,
                 "use_id": self.verdict.use_id and str(self.verdict.use_id),
+                "decided_at": self.verdict.decided_at.isoformat(timespec="microseconds"),
             },
         }
 

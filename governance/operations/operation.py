@@ -108,6 +108,8 @@ class Operation:
     :param if_none_match: whether the caller may name the revisions that it has already.
     :param batch_max: items of a batch, which is an object with the one member `batch_name`, or
         the bare array; 0 for operations on one thing.
+    :param keeps: the member of its request that may be odd and costs the rest nothing: what of it
+        is no I-JSON is read as its JSON text.
     :param beside: the shape of what may stand beside `batch_name`, for all items.
     :param query: the query parameters beside those of `filters` and `paged`, each explained, or
         a `Parameter` that `Call.parameter` reads.
@@ -127,6 +129,7 @@ class Operation:
     if_none_match: bool = False
     batch_max: int = 0
     batch_name: str = "items"
+    keeps: str = ""
     beside: type[Shape] | None = None
     query: Mapping[str, str | Parameter] = field(default_factory=dict)
     filters: type[FilterSet] | None = None

@@ -54,7 +54,7 @@ def json_of(request: HttpRequest, operation: Operation) -> Any:
     if request.content_type != JSON_TYPE:
         raise UnsupportedMediaType()
     try:
-        return parse_strict(raw, batch=bool(operation.batch_max))
+        return parse_strict(raw, batch=bool(operation.batch_max), kept=operation.keeps)
     except ValueError as error:
         fault = FieldFault(getattr(error, "pointer", ""), str(error)[:500])
         raise InvalidArgument("The body is not I-JSON.", errors=[fault]) from error

@@ -206,17 +206,13 @@ def _perform(
             elif section.end is not None:
                 section.end(key, change.before, **why)
         except DomainError as refusal:
-            raise Refused(f"{_place(wanted, change)}: {_words(refusal)}") from refusal
+            raise Refused(
+                f"{_place(wanted, change)}: {refusal.words} ({refusal.reason})"
+            ) from refusal
 
 
 def _place(wanted: Wanted, change: Change) -> str:
     return wanted.places.get((change.section.name, change.key), change.place)
-
-
-def _words(refusal: DomainError) -> str:
-    faults = [f"{fault.pointer[1:]}: {fault.detail}" for fault in refusal.errors]
-    further = [fault for fault in faults if fault not in refusal.detail]
-    return f"{refusal.detail} {'; '.join(further)}".strip() + f" ({refusal.reason})"
 
 
 @contextmanager

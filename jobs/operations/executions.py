@@ -59,6 +59,7 @@ def decide_route(call: Call) -> Answer:
     key="honoured",
     moment=(),
     sessions=True,
+    keeps="usage",
 )
 def resolve_reservation(call: Call) -> Answer:
     """Settle, release or fail a reservation, once; from a fenced holder it is evidence."""
@@ -152,6 +153,7 @@ def get_execution(call: Call) -> Answer:
     key="honoured",
     moment=(),
     sessions=True,
+    keeps="usage",
 )
 def report_result(call: Call) -> Answer:
     """Bind the result; from an ended attempt or a fenced session it is kept as evidence."""

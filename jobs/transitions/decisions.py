@@ -379,5 +379,5 @@ def _extend(
         action="job.extended",
         actor=actor,
         reason=reason,
-        details={"from_max": before, "to_max": target},
+        details={"from_max": before, "to_max": target, "ceiling": ceiling},
     )

@@ -329,3 +329,31 @@ def test_it_waits_in_the_inbox_until_somebody_decides(dispute: DisputedUse, as_:
     settle(dispute, "dismissed")
     assert page not in client.get(inbox).content.decode()
     assert "dismissed" in client.get(page).content.decode()
+
+
+REWRITTEN = [
+    "UPDATE governance_disputeduse SET model_id = model_id + 7",
+    "UPDATE governance_disputeduse SET price_id = price_id + 7",
+    "UPDATE governance_disputeduse SET agent = 'eve'",
+    "UPDATE governance_disputeduse SET recorded_by = 'eve'",
+    "UPDATE governance_disputeduse SET recorded_at = recorded_at - interval '40 days'",
+    "UPDATE governance_disputeverdict SET reason = 'eve'",
+    "UPDATE governance_disputeverdict SET decided_by = 'eve'",
+    "UPDATE governance_disputeverdict SET decided_at = decided_at - interval '40 days'",
+    "UPDATE governance_unreserveduse SET speed = 'eve'",
+    "UPDATE governance_resolution SET usage_sent = '{\"input_tokens\": 1}'",
+]
+
+
+@pytest.mark.parametrize("statement", REWRITTEN)
+def test_a_dispute_that_was_rewritten_is_found(dispute, statement):
+    executions.settle_dispute(dispute_id=dispute.pk, verdict="accepted", **WHY)
+    spent()
+
+    with connection.cursor() as cursor:
+        cursor.execute("SET session_replication_role = replica")
+        cursor.execute(statement)
+        cursor.execute("SET session_replication_role = origin")
+
+    with pytest.raises(AssertionError):
+        spent()

@@ -95,6 +95,7 @@ TAMPERED = [
     ("UPDATE governance_reservation SET amount = amount / 2", {"decision.reservation.amount"}),
     ("UPDATE jobs_retryextension SET granted_by = 'user:eve'", {"retry_extension.granted_by"}),
     ("UPDATE jobs_retryextension SET granted_at = '2020-1-1Z'", {"retry_extension.granted_at"}),
+    ("UPDATE jobs_retryextension SET ceiling = 99", {"retry_extension.ceiling"}),
     ("DELETE FROM jobs_retryextension", {"retry_extension.row"}),
     ("UPDATE governance_budget SET cap = 999999", {"governance_budget.cap"}),
     ("UPDATE governance_price SET ends_at = '2999-1-1Z'", {"governance_price.ends_at"}),
@@ -126,6 +127,41 @@ TAMPERED = [
     ("UPDATE jobs_jobtype SET max_attempts_ceiling = 99 WHERE name = 'rewrite'",
      {"jobs_jobtype.max_attempts_ceiling"}),
 ]  # fmt: skip
+
+
+#: What rows say of whose call it was, when and why, each with what finds that it was changed.
+REWRITTEN = [
+    ("routedecision", "external_request_id = 'xr_eve'", {"decision", "reservation"}),
+    ("routedecision", "call = call + 7", {"decision"}),
+    ("routedecision", "task_id = 'eve'", {"decision", "reservation"}),
+    ("routedecision", "agent = 'eve'", {"decision", "reservation"}),
+    ("routedecision", "job_type = 'eve'", {"decision"}),
+    ("routedecision", "risk_tier = 'high'", {"decision"}),
+    ("routedecision", "runtime = 'eve'", {"decision"}),
+    ("routedecision", "request_bytes = 1", {"decision"}),
+    ("routedecision", """requirements = '["eve"]'""", {"decision"}),
+    ("routedecision", "price_id = price_id + 7", {"decision"}),
+    ("routedecision", "decided_at = decided_at - interval '1 day'", {"decision", "reservation"}),
+    ("reservation", "agent = 'eve'", {"reservation"}),
+    ("reservation", "attempt = attempt + 1", {"reservation"}),
+    ("reservation", "reserved_at = reserved_at - interval '40 days'", {"reservation"}),
+    ("resolution", "resolved_by = 'user:eve'", {"resolution"}),
+    ("resolution", "reason = 'eve'", {"resolution"}),
+    ("resolution", "resolved_at = resolved_at - interval '40 days'", {"resolution"}),
+    ("resolution", "error_code = 'EVE'", {"resolution"}),
+    ("resolution", "provider_response_id = 'eve'", {"resolution"}),
+    ("resolution", "content_sha256 = repeat('0', 64)", {"resolution"}),
+    ("budgetwindow", "starts_at = now() + interval '40 days'", {"budget_window"}),
+]
+
+
+@pytest.mark.parametrize(("table", "change", "kinds"), REWRITTEN)
+def test_a_call_that_is_made_anothers_is_named(job, table, change, kinds):
+    tamper(f"UPDATE governance_{table} SET {change}")
+
+    differing = [*ledger.verify(), *proofs.verify()]
+
+    assert {difference.check.partition(".")[0] for difference in differing} >= kinds, differing
 
 
 def test_rows_and_events_agree_where_nobody_meddled(job):

@@ -118,6 +118,16 @@ class TestAct:
         event = AuditEvent.objects.filter(subject=first.audit_subject).latest("seq")
         assert (event.actor, event.reason) == ("command:anna", "as agreed")
 
+    def test_a_refusal_says_which_field_it_is_about(self, make_job: Any) -> None:
+        out = StringIO()
+        asked = ["--scope", "agent", "--counted-for", "nobody", "--window", "day", "--cap", "1"]
+
+        with pytest.raises(CommandError, match="1 of 1 refused"):
+            call_command("act", "budget.make", *asked, *DONE, stdout=out)
+
+        [refusal] = lines(out)
+        assert "nobody" in refusal["detail"]
+
     def test_tells_each_refusal_and_does_the_rest(self, make_job: Any) -> None:
         job, out = make_job(), StringIO()
 

@@ -36,7 +36,7 @@ class Command(BaseCommand):
                 requirements=requires,
             )
         except DomainError as refusal:
-            raise CommandError(f"{refusal.detail} ({refusal.reason})") from refusal
+            raise CommandError(f"{refusal.words} ({refusal.reason})") from refusal
         if json:
             self.stdout.write(dumps(answer))
             return

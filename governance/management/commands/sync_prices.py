@@ -36,7 +36,7 @@ class Command(BaseCommand):
                     catalogue.set_model(provider=provider, name=name, actor=actor, reason=reason)
                 report = catalogue.sync_prices(actor=actor, reason=reason)
         except DomainError as refusal:
-            raise CommandError(f"{refusal.detail} ({refusal.reason})") from refusal
+            raise CommandError(f"{refusal.words} ({refusal.reason})") from refusal
         if json:
             self.stdout.write(dumps(asdict(report)))
             return

@@ -19,6 +19,7 @@ from governance.money.pricing import (
     RateSet,
     Terms,
     Usage,
+    countable,
     document_of_first_rates,
     document_of_rates,
     read_usage,
@@ -369,3 +370,22 @@ def test_no_window_has_no_end():
     assert (start.year, end) == (1970, None)
     with pytest.raises(ValueError, match="year"):
         window_of("year", start)
+
+
+@pytest.mark.parametrize(
+    ("sent", "counted"),
+    [
+        ("120000", 120_000),
+        (12.0, 12),
+        ("9007199254740993", 10**9),
+        (10**10, 10**9),
+        ("00000000000000012", 12),
+    ],
+)
+def test_a_count_in_another_form_is_counted(sent, counted):
+    assert countable({"input_tokens": sent}).input_tokens == counted
+
+
+@pytest.mark.parametrize("sent", ["many", "", "-5", 1.5, -1, True, None, [7], "\u0663"])
+def test_what_is_no_count_is_not_counted(sent):
+    assert countable({"input_tokens": sent}) is None

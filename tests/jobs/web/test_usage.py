@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from json import dumps
 from typing import Any
 
 import pytest
@@ -60,6 +61,22 @@ def reported(api: Api, execution: Execution, usage: Any) -> Any:
     )
 
 
+def reported_raw(api: Api, execution: Execution, usage: bytes) -> Any:
+    """Report a result whose usage is sent as it stands."""
+    body = dumps(
+        {
+            "task_id": execution.job.task_id,
+            "attempt": execution.attempt,
+            "fencing_token": execution.fencing_token,
+            "execution_digest": execution.execution_digest,
+            "outcome": "succeeded",
+            "result_sha256": "cd" * 32,
+            "usage": 0,
+        }
+    ).replace('"usage": 0', '"usage": ' + usage.decode())
+    return api.post(f"/v1/executions/{execution.external_request_id}/result", raw=body.encode())
+
+
 @pytest.mark.parametrize("usage", ODD)
 def test_a_result_with_odd_usage_is_bound_and_its_usage_kept(
     governed: Governed,  # noqa: F811
@@ -82,6 +99,46 @@ def test_a_result_with_odd_usage_is_bound_and_its_usage_kept(
     event = AuditEvent.objects.get(subject=begun.job.audit_subject, action="reservation.settled")
     assert b'"usage_odd":true' in bytes(event.body)
     assert list(ledger.verify()) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (b'{"input_tokens": 9007199254740992}', {"input_tokens": "9007199254740992"}),
+        (b'{"input_tokens": 1e400}', {"input_tokens": "Infinity"}),
+        (b'{"input_tokens": 5, "said": "\\u0000"}', {"input_tokens": 5, "said": '"\\u0000"'}),
+        (b'{"input_tokens": 5, "input_tokens": 6}', '{"input_tokens": 6}'),
+    ],
+)
+def test_usage_that_is_no_i_json_loses_no_result(
+    governed: Governed,  # noqa: F811
+    hermes_token: str,
+    begun: Execution,
+    sent: bytes,
+    kept: Any,
+) -> None:
+    api = api_of(governed, hermes_token)
+
+    answer = reported_raw(api, begun, sent)
+
+    assert (answer.status_code, answer.json()["outcome"]) == (200, "recorded"), answer.content
+    begun.refresh_from_db()
+    assert (begun.state, begun.usage) == ("succeeded", kept)
+    assert Resolution.objects.get().flags == ["usage_missing", "usage_odd"]
+    assert list(ledger.verify()) == []
+
+
+def test_a_result_that_is_no_i_json_is_refused_with_whatever_usage(
+    governed: Governed,  # noqa: F811
+    hermes_token: str,
+    begun: Execution,
+) -> None:
+    """The control: only what is inside `usage` may be odd."""
+    answer = reported_raw(api_of(governed, hermes_token), begun, b"{}, " + b'"x": 1e400')
+
+    assert answer.status_code == 400
+    begun.refresh_from_db()
+    assert begun.state == "unknown"
 
 
 def test_late_odd_usage_is_kept_as_evidence_and_ends_what_a_person_settles(
