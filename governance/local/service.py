@@ -18,6 +18,12 @@ from governance.local.processes import Child, Children
 
 HOST = "127.0.0.1"
 START_SECONDS_MAX = 60.0
+#: What the stand-in for a provider of models is to a worker.
+PROVIDERS = """\
+[providers.{name}]
+api = "openai"
+base_url = "{url}"
+"""
 #: How long a worker may go on with what it has begun when everything stops.
 DRAIN_SECONDS = 5
 
@@ -113,6 +119,19 @@ class Service:
         """Start a child of Python that logs to `NAME.log`. Needs `start_web` before it."""
         assert self._children is not None
         self._children.start(name, [sys.executable, *arguments])
+
+    def start_standin(self, name: str, *options: str) -> Path:
+        """Start what stands in for a provider of models of that name.
+
+        :param options: of `python -m fencepost_worker.testing`.
+        :return: the file that names it to a worker.
+        """
+        port = free_port()
+        self.start("standin", "-m", "fencepost_worker.testing", "--port", str(port), *options)
+        path = self.folder / "workers" / "providers.toml"
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.write_text(PROVIDERS.format(name=name, url=f"http://{HOST}:{port}/v1"))
+        return path
 
     def start_worker(self, name: str, *, agent: str, token_file: Path, options: list[str]) -> None:
         """Start a worker of an agent, which keeps its journal below `workers/NAME`."""

@@ -3,7 +3,8 @@
 The service does not see a request. Who sends it states its parts among the requirements of its
 route, where they are kept with the decision: `images=2`, `pages=10`, `audio_seconds=30`, and
 `content=by_reference` where it names content that is not in it (an earlier response, a file, an
-address), of which nobody knows how much it is. Source: money, rule 3.
+address), of which nobody knows how much it is; `content=at_provider` says so of what one provider
+keeps, and no other one has. Source: money, rule 3, and step 3 of the gateway.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ TOKENS_OF = {"images": IMAGE_TOKENS, "pages": PAGE_TOKENS, "audio_seconds": AUDI
 #: More parts than any request has.
 PARTS_MAX = 99_999
 BY_REFERENCE = "content=by_reference"
+AT_PROVIDER = "content=at_provider"
 
 
 @dataclass(frozen=True)
@@ -34,10 +36,12 @@ class Contents:
 
     :param tokens: that they have at most.
     :param by_reference: there is content that is not in the request.
+    :param at_provider: a provider keeps some of it, and the call cannot go to another one.
     """
 
     tokens: int = 0
     by_reference: bool = False
+    at_provider: bool = False
 
     @classmethod
     def read(cls, requirements: Iterable[str]) -> Contents:
@@ -46,15 +50,16 @@ class Contents:
         :raises InvalidArgument: a kind is stated twice, or its count is no number.
         """
         stated = [each for each in set(requirements) if is_content(each)]
-        counts = [each.partition("=")[::2] for each in stated if each != BY_REFERENCE]
+        named = {BY_REFERENCE, AT_PROVIDER}
+        counts = [each.partition("=")[::2] for each in stated if each not in named]
         if len(dict(counts)) != len(counts):
             raise InvalidArgument(errors=[FieldFault("/requirements", "each content once")])
         if not all(name in TOKENS_OF and _is_count(count) for name, count in counts):
             kinds = ", ".join(f"{name}=N" for name in TOKENS_OF)
-            detail = f"{BY_REFERENCE}, or {kinds} with N from 0 to {PARTS_MAX}"
+            detail = f"{BY_REFERENCE}, {AT_PROVIDER}, or {kinds} with N from 0 to {PARTS_MAX}"
             raise InvalidArgument(errors=[FieldFault("/requirements", detail)])
         tokens = sum(TOKENS_OF[name] * int(count) for name, count in counts)
-        return cls(tokens, BY_REFERENCE in stated)
+        return cls(tokens, not named.isdisjoint(stated), AT_PROVIDER in stated)
 
     def input_of(self, request_bytes: int) -> int:
         """Return the most tokens of input that they have with so many bytes of text."""

@@ -36,11 +36,24 @@ NEW_BOUNDS = (
 
 
 def _set_limit(
-    *, actor: str, reason: str, scope: str, counted_for: str = "", **bounds: int | None
+    *,
+    actor: str,
+    reason: str,
+    scope: str,
+    counted_for: str = "",
+    requests_per_minute: int | None = None,
+    tokens_per_minute: int | None = None,
+    open_calls: int | None = None,
 ) -> Limit:
     try:
         return limiting.set_limit(
-            scope=scope, key=counted_for, actor=actor, reason=reason, **bounds
+            scope=scope,
+            key=counted_for,
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            open_calls=open_calls,
+            actor=actor,
+            reason=reason,
         )
     except InvalidArgument as refusal:
         # The verb's field has another name: `key` is what names the row of a verb.

@@ -35,6 +35,9 @@ UNKNOWN_LIMITS = {
     "reference_unbounded": "The context limit of an allowed model is not known, and the request"
     " has content by reference, which may fill it: an operator has to set context_tokens_max.",
 }
+STATE_ELSEWHERE = (
+    "The request goes on from what a provider keeps, and no model of that provider may be called."
+)
 
 
 def reason_of(candidates: Sequence[Candidate]) -> str:
@@ -74,6 +77,8 @@ def _not_allowed(outcomes: set[str]) -> DomainError:
     for outcome, detail in UNKNOWN_LIMITS.items():
         if outcome in outcomes:
             return ModelNotAllowed(detail)
+    if "other_provider" in outcomes and outcomes <= {"other_provider", "other_api", "disabled"}:
+        return ModelNotAllowed(STATE_ELSEWHERE)
     return NoModelInForce() if outcomes <= {"disabled", "other_api"} else ModelNotAllowed()
 
 

@@ -178,7 +178,7 @@ def reserve(*, request: RouteRequest, started: bool = False) -> Routed:
         return _replayed(stored[0], before, request)
     _need_free(calls, call, open_calls_max=request.open_calls_max)
     failed = _failed_before(calls, request)
-    candidates = [_judged(row, request, failed, clock["now"]) for row in _ordered(rows, request)]
+    candidates = _all_judged(rows, request, failed, clock["now"])
     given = _given(request, candidates, at=clock["now"], **budgets, **limits)
     if given is None:
         return _refused(request, candidates, before, at=clock["now"])
@@ -262,9 +262,7 @@ def dry_run(
     rows, [clock] = sql.pipeline(
         sql.Statement(READ_CANDIDATES, (agent, job_type, risk_tier)), sql.Statement(READ_CLOCK)
     )
-    candidates = [
-        _judged(row, request, frozenset(), clock["now"]) for row in _ordered(rows, request)
-    ]
+    candidates = _all_judged(rows, request, frozenset(), clock["now"])
     scopes = request.scopes + scopes_of_models(each.label for each in candidates)
     room, meters = sql.pipeline(
         sql.Statement(READ_ROOM, windows(scopes, clock["now"])), read_meters(scopes)
@@ -333,15 +331,46 @@ def _failed_before(calls: list[sql.Row], request: RouteRequest) -> frozenset[int
 
 def _ordered(rows: list[sql.Row], request: RouteRequest) -> list[sql.Row]:
     """Return the allowed models in the order in which they are tried: what is wanted first."""
-    wanted = request.wanted_model
-    if not wanted:
+    if not request.wanted_model:
         return rows
-    return sorted(
-        rows, key=lambda row: wanted not in (row["name"], f"{row['provider']}/{row['name']}")
-    )
+    return sorted(rows, key=lambda row: not _is_wanted(row, request))
 
 
-def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: datetime) -> Candidate:
+def _is_wanted(row: sql.Row, request: RouteRequest) -> bool:
+    return request.wanted_model in (row["name"], f"{row['provider']}/{row['name']}")
+
+
+def _all_judged(
+    rows: list[sql.Row], request: RouteRequest, failed: frozenset[int], at: datetime
+) -> list[Candidate]:
+    """Return the allowed models in the order in which they are tried, each judged."""
+    ordered = _ordered(rows, request)
+    home = _home(ordered, request)
+    return [_judged(row, request, failed, at, home=home) for row in ordered]
+
+
+def _home(ordered: list[sql.Row], request: RouteRequest) -> str | None:
+    """Return the provider that a request has to stay with; None: it may go to any.
+
+    A request with state at a provider stays with the wanted model's. Where the policy does not have
+    that model nobody knows whose the state is, unless one provider has all models of the API.
+    """
+    if not request.terms.contents.at_provider:
+        return None
+    if ordered and _is_wanted(ordered[0], request):
+        return str(ordered[0]["provider"])
+    serving = {str(row["provider"]) for row in ordered if request.api in ("", row["api"])}
+    return serving.pop() if len(serving) == 1 else ""
+
+
+def _judged(
+    row: sql.Row,
+    request: RouteRequest,
+    failed: frozenset[int],
+    at: datetime,
+    *,
+    home: str | None = None,
+) -> Candidate:
     """Return an allowed model with what keeps it from this request; an `amount` if nothing does."""
     price = price_list(row) if row["price_id"] else None
     found = Candidate(
@@ -350,6 +379,8 @@ def _judged(row: sql.Row, request: RouteRequest, failed: frozenset[int], at: dat
     found.input_tokens, found.output_tokens = held_tokens(row, request, price=price, at=at)
     if request.api not in ("", row["api"]):
         found.outcome = "other_api"
+    elif home not in (None, row["provider"]):
+        found.outcome = "other_provider"
     elif not row["enabled"]:
         found.outcome = "disabled"
     elif row["model_id"] in failed:

@@ -111,7 +111,7 @@ def load(*, job: Job, payloads: bool) -> dict[str, Any]:
         ],
         "executions": job.executions.defer("result", "usage").order_by("-attempt"),
         "money": money_of(job=job),
-        "beside": money_beside(job=job),
+        "money_beside": money_beside(job=job),
         "uploads": job.uploads.order_by("-id")[:UPLOADS_MAX],
         "goal": shown("goal", job.task.goal, allowed=payloads),
         "inputs": shown("inputs", job.task.inputs, allowed=payloads),

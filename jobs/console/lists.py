@@ -435,7 +435,7 @@ class ExecutionAdmin(OfJobs):
                 for given in row.evidence.order_by("-id")
             ],
             "money": job_page.money_of(job=row.job, external_request_id=row.external_request_id),
-            "beside": job_page.money_beside(
+            "money_beside": job_page.money_beside(
                 job=row.job, external_request_id=row.external_request_id
             ),
         }

@@ -31,7 +31,8 @@ INPUT = (
     "At least so much is held, and no less than a third of `request_bytes` with what the "
     "requirements `images=N`, `pages=N` and `audio_seconds=N` say. Where neither is known, and "
     "with `content=by_reference`, the whole context of the model is held, and a model without a "
-    "known one is refused."
+    "known one is refused. `content=at_provider` is that, and takes no model of another provider "
+    "than the wanted one's."
 )
 OUTPUT = (
     "The limit that the request states. Without one, that of the policy is held, or what the model "

@@ -16,11 +16,12 @@ import httpx2
 import pytest
 
 from fencepost_worker.testing import Answer, StandInProvider
+from governance.core.models import Fact
 from governance.money import catalogue
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import RateSet
 from jobs import evidence, objects, transitions, wakeups
-from jobs.models import Attempt, Execution, Job
+from jobs.models import Attempt, Execution, Job, Upload
 
 PATIENCE_SECONDS = 40
 ROOT = Path(__file__).resolve().parents[2]
@@ -150,6 +151,40 @@ def evidence_of(job: Job) -> list[dict]:
 
 def run_to_the_end(process: subprocess.Popen) -> None:
     assert process.wait(PATIENCE_SECONDS) == 0
+
+
+@pytest.fixture
+def run_editor(issue, spawn, tmp_path) -> Callable[[], None]:
+    """Return a function that runs the example of functions until there is no work."""
+    config = tmp_path / "worker.toml"
+    config.write_text(config.read_text().replace("[worker]", "[worker]\nonce = true"))
+    others = {k: v for k, v in os.environ.items() if not k.startswith("FENCEPOST_")}
+    others |= {"FENCEPOST_TOKEN": issue(agent="hermes"), "FENCEPOST_CONFIG": str(config)}
+
+    def run() -> None:
+        program = [sys.executable, str(ROOT / "examples" / "programs" / "editor.py")]
+        subprocess.run(program, cwd=ROOT, env=others, timeout=PATIENCE_SECONDS, check=True)
+
+    return run
+
+
+@pytest.mark.parametrize("effects", ["external", "model_only"])
+def test_functions_are_governed_as_programs_are(priced, submit, run_editor, provider, effects):
+    priced(effects=effects)
+    submit()
+    run_editor()
+
+    job = the_job()
+    attempt = Attempt.objects.get(job=job)
+    assert (job.state, attempt.outcome, attempt.runtime) == ("completed", "completed", "function")
+    assert attempt.result["summary"] == provider.text
+    [notes] = Upload.objects.filter(job=job)
+    assert notes.state == Upload.State.STORED
+    assert attempt.result["artifacts"][0]["pointer"] == f"artifact:{notes.artifact_id}"
+    assert [asked.key for asked in provider.requests] == ["sk-real"]
+    assert Reservation.objects.get().state == "settled"
+    assert Execution.objects.get(job=job).state == "succeeded"
+    assert Fact.objects.filter(type="com.example.notes.written").count() == 1
 
 
 @pytest.mark.parametrize("effects", ["external", "model_only"])

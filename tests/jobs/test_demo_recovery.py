@@ -30,7 +30,7 @@ def test_the_recovery_story_ends_with_the_same_job_completed() -> None:
     )
     assert told.returncode == 0, told.stdout + told.stderr
     # Six refused attempts of a worker process, each with a reservation that is over.
-    assert told.stdout.count("failed MODEL_ANSWERED_503\n") == 6
+    assert told.stdout.count("failed PROGRAM_EXIT_1\n") == 6
     assert "needs_rework, attempt 6 of 6" in told.stdout
     assert "refused, as it must be: The ceiling" in told.stdout
     assert "completed, attempt 7 of 7" in told.stdout

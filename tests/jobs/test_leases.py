@@ -272,19 +272,30 @@ def test_a_batch_is_one_statement(
     assert {answer.outcome for answer in answers} == {"renewed"}
 
 
-@pytest.mark.django_db(transaction=True)
-def test_beats_are_heap_only_updates(running: Any, worker: Entry) -> None:
-    beats = [running().binding for _ in range(20)]
-
-    for _ in range(BEATS // len(beats)):
-        transitions.heartbeat(entry=worker, beats=beats)
-
+def lease_updates() -> tuple[int, int]:
+    """Return how many updates leases have had, and how many of them touched no index."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
         cursor.execute(
             "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'jobs_lease'"
         )
         updates, hot = cursor.fetchone()
+    return updates, hot
+
+
+@pytest.mark.django_db(transaction=True)
+def test_beats_are_heap_only_updates(running: Any, worker: Entry) -> None:
+    # What tests before this one left in the pages is none of its own.
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM jobs_lease")
+    beats = [running().binding for _ in range(20)]
+    updates_before, hot_before = lease_updates()
+
+    for _ in range(BEATS // len(beats)):
+        transitions.heartbeat(entry=worker, beats=beats)
+
+    updates, hot = lease_updates()
+    updates, hot = updates - updates_before, hot - hot_before
     assert updates >= BEATS
     assert hot / updates >= HOT_SHARE_MIN
 

@@ -481,6 +481,8 @@ class TestWhereItIsShown:
                 "until": instant(full.until),
                 "budget_id": full.budget_id,
                 "budget": "agent hermes per day",
+                "limit_id": None,
+                "limit": None,
             }
         ]
 

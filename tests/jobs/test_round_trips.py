@@ -25,7 +25,7 @@ from tests.wire import wire_to
 pytestmark = pytest.mark.django_db(transaction=True)
 
 #: Of the move alone: gate, locks, reads, windows, decision, and what is written of the job.
-ROUTE_TRIPS = 9
+ROUTE_TRIPS = 7
 Trips = Callable[[int], AbstractContextManager[None]]
 
 

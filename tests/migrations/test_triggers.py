@@ -55,6 +55,7 @@ NEVER_DELETED = {
     "governance_reservation",
     "governance_budget",
     "governance_budgetwindow",
+    "governance_limit",
     "governance_outsidechange",
     "agents_agent",
     "agents_session",

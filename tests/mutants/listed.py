@@ -732,8 +732,8 @@ MUTANTS = (
     Mutant(
         "order of a stream",
         "governance/relay/relay.py",
-        '                if row["stream"] in held_back:\n                    continue\n',
-        "",
+        '                if row["stream"] in held_back or not wanted(row["stream"]):\n',
+        '                if not wanted(row["stream"]):\n',
         ("tests/governance/relay/test_relay.py",),
     ),
     Mutant(

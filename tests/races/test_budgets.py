@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -190,7 +191,7 @@ def test_control_without_our_lock_the_trigger_has_the_last_word(monkeypatch):
     held = reserved().reservation.reservation_id
     settle(held)
     unlocked = adjustments.LOCK_RESERVATIONS.replace(" FOR NO KEY UPDATE", "")
-    monkeypatch.setattr(adjustments, "LOCK_RESERVATIONS", unlocked)
+    monkeypatch.setattr(adjustments, "_CALL", replace(adjustments._CALL, lock=unlocked))
 
     with meeting(lambda: correct(held), lambda: correct(held)) as second:
         assert waits(second)
@@ -206,7 +207,7 @@ def test_control_without_lock_and_trigger_the_cost_falls_below_0(monkeypatch):
     held = reserved().reservation.reservation_id
     settle(held)
     unlocked = adjustments.LOCK_RESERVATIONS.replace(" FOR NO KEY UPDATE", "")
-    monkeypatch.setattr(adjustments, "LOCK_RESERVATIONS", unlocked)
+    monkeypatch.setattr(adjustments, "_CALL", replace(adjustments._CALL, lock=unlocked))
     with connection.cursor() as cursor:
         cursor.execute("ALTER TABLE governance_adjustment DISABLE TRIGGER USER")
     try:

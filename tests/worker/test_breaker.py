@@ -1,5 +1,9 @@
 """The breaker, and what a worker asks for."""
 
+from types import SimpleNamespace
+
+import pytest
+
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.asking import Asking, TypeKnown
 from fencepost_worker.breaker import REST_SECONDS_MAX, Breaker
@@ -95,6 +99,27 @@ def without_providers(each: TypeKnown) -> str:
 
 class _NoModels:
     _models = None
+
+    def __init__(self, *, needs_permits: bool = False) -> None:
+        self._executor = SimpleNamespace(needs_permits=needs_permits)
+
+
+@pytest.mark.parametrize(
+    ("needs_permits", "model_use", "effects", "served"),
+    [
+        (True, "allowed", "model_only", False),
+        (True, "none", "model_only", True),
+        (True, "allowed", "external", True),
+        # A program without leave for effects beyond this machine needs no permit.
+        (False, "allowed", "model_only", True),
+    ],
+)
+def test_a_type_whose_permits_are_for_calls_is_not_served_without_any(
+    needs_permits, model_use, effects, served
+):
+    adapter = _NoModels(needs_permits=needs_permits)
+
+    assert (RuntimeAdapter.unserved(adapter, TypeKnown("a", model_use, effects)) == "") is served
 
 
 def test_all_types_are_asked_for_while_each_can_be_served(plane, client):

@@ -188,3 +188,21 @@ def test_what_the_program_leaves_as_progress_leads_nowhere_else(tmp_path, kind):
 
     with pytest.raises(ArtifactRefused):
         workspace.read("progress.json", max_bytes=100)
+
+
+@pytest.mark.parametrize("swapped", ["artifacts", "result.json"])
+def test_an_artifact_of_the_workers_own_is_left_in_the_folder_alone(tmp_path, swapped):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    workspace = Workspaces(tmp_path / "data").open(task_id="task-1", attempt=1)
+    if swapped == "artifacts":
+        workspace.artifacts.rmdir()
+        workspace.artifacts.symlink_to(elsewhere)
+        with pytest.raises(ArtifactRefused):
+            workspace.leave("result.json", b"{}")
+    else:
+        (workspace.artifacts / "result.json").symlink_to(elsewhere / "result.json")
+        assert workspace.leave("result.json", b"{}") == "result-2.json"
+        assert (workspace.artifacts / "result-2.json").read_bytes() == b"{}"
+
+    assert list(elsewhere.iterdir()) == []

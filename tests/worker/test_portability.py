@@ -55,12 +55,17 @@ def test_every_module_is_imported_where_posix_is_not():
     assert (int(shortcomings), clock) == (2, "True")
 
 
+#: Refuses, before it imports what knows accounts, where there are none.
+SAID_BEFORE = {"confinement.py": {"pwd"}}
+
+
 def test_no_module_imports_what_only_posix_has():
     """The control of the test before: a module may hide its import in a function."""
     for path in (WORKER_SOURCE / "fencepost_worker").rglob("*.py"):
         words = [line.split() for line in path.read_text().splitlines()]
         imported = {line[1] for line in words if line[:1] in (["import"], ["from"])}
-        assert not imported & {*MODULES}, path.name
+        hidden = imported - SAID_BEFORE.get(path.name, set())
+        assert not hidden & {*MODULES}, path.name
 
 
 def test_on_linux_nothing_is_missing():

@@ -20,7 +20,7 @@ from agents.transitions import credentials, operators, principals, sessions
 from governance.core import audit
 from governance.local import keys
 from governance.local.processes import KeepsFailing
-from governance.local.service import HOST, Interrupted, Service, ServiceFailed, free_port
+from governance.local.service import Interrupted, Service, ServiceFailed
 from governance.local.showcase import Progress, Showcase
 from governance.money import catalogue
 from governance.money.models import LanguageModel
@@ -39,12 +39,6 @@ GOVERNED_AGENT, GOVERNED_TYPE = "hermes", "content_prep"
 STANDIN = ("local", "standin-1")
 #: The cell of the workers that this command starts.
 LOCAL_CELL = "local"
-#: What the stand-in for a provider of models is to a worker.
-PROVIDERS = """\
-[providers.{name}]
-api = "openai"
-base_url = "{url}"
-"""
 #: How long the examples may take to be done or to wait for a person.
 ARRIVAL_SECONDS_MAX = 180.0
 POLL_SECONDS = 0.5
@@ -145,7 +139,10 @@ class Run:
             service.start("sweeper", "manage.py", "sweep")
             if settings.BROKER_URL or settings.WEBHOOK_URL:
                 service.start("relay", "manage.py", "relay")
-            providers = self.start_standin() if governed else None
+            providers = None
+            if governed:
+                allow_standin()
+                providers = service.start_standin(STANDIN[0])
             for agent in AGENTS if workers else ():
                 self.start_worker(agent, providers if agent == GOVERNED_AGENT else None)
         self.say(f"Serving on {service.url}; logs are in {service.logs}.")
@@ -166,16 +163,6 @@ class Run:
             token_file=self.token_file(agent=agent),
             options=[*options, "--", sys.executable, str(program)],
         )
-
-    def start_standin(self) -> Path:
-        """Start what stands in for a provider of models; return the file that names it."""
-        allow_standin()
-        port = free_port()
-        self.service.start("standin", "-m", "fencepost_worker.testing", "--port", str(port))
-        path = self.service.folder / "workers" / "providers.toml"
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        path.write_text(PROVIDERS.format(name=STANDIN[0], url=f"http://{HOST}:{port}/v1"))
-        return path
 
     def token_file(self, *, agent: str = "", submitter: str = "") -> Path:
         """Return the file with a token that works, made anew where it does not."""

@@ -19,13 +19,13 @@ from agents.transitions import credentials, principals
 from governance.core.errors import RetryCeilingReached
 from governance.local import keys
 from governance.local.processes import KeepsFailing
-from governance.local.service import HOST, Interrupted, Service, ServiceFailed, free_port
+from governance.local.service import Interrupted, Service, ServiceFailed, free_port
 from governance.money import catalogue
 from governance.money.models import Reservation
 from governance.money.pricing import RateSet
 from jobs import transitions
 from jobs.bootstrap import install
-from jobs.models import Job
+from jobs.models import Effects, Job, ModelUse
 
 AGENT, SUBMITTER, TASK, JOB_TYPE = "hermes", "demo", "demo-recovery", "content_prep"
 MODEL = ("local", "standin-1")
@@ -42,8 +42,8 @@ FRESH = "FENCEPOST_DEMO_FRESH"
 
 class Command(BaseCommand):
     help = (
-        "Play the recovery on a fresh database, with a worker process, a provider that refuses six"
-        " calls and then answers, and an operator: attempt 6 of 6 failed with a failed"
+        "Play the recovery on a fresh database, with a program behind a worker's model gateway, a"
+        " provider that refuses six calls, and an operator: attempt 6 of 6 failed with a failed"
         " reservation, needs rework, extension 6 -> 7, attempt 7 settles."
     )
     requires_system_checks: list[str] = []
@@ -98,7 +98,10 @@ class Command(BaseCommand):
         install()
         # Real providers are given time to recover: the story asks for none.
         waits = transitions.TypeSettings(
-            model_use="required", backoff_base_seconds=0, max_attempts_ceiling=CEILING
+            model_use=ModelUse.REQUIRED,
+            effects=Effects.MODEL_ONLY,
+            backoff_base_seconds=0,
+            max_attempts_ceiling=CEILING,
         )
         transitions.configure_job_type(name=JOB_TYPE, settings=waits, **ACT)
         catalogue.set_model(provider=MODEL[0], name=MODEL[1], **ACT)
@@ -110,18 +113,18 @@ class Command(BaseCommand):
         self.token = credentials.create(submitter=SUBMITTER, **ACT).token
         self.service.start_web()
         self.service.start("sweeper", "manage.py", "sweep")
-        port = free_port()
-        self.service.start(
-            "provider",
-            *("examples/standin_model.py", "--port", str(port), "--refuse", str(ATTEMPTS)),
-        )
+        providers = self.service.start_standin(MODEL[0], "--refuse", str(ATTEMPTS))
+        program = self.service.source / "examples" / "programs" / f"{AGENT}.py"
         token_file = self.service.folder / "worker.token"
         keys.keep_once(token_file, credentials.create(agent=AGENT, **ACT).token)
         self.service.start_worker(
             AGENT,
             agent=AGENT,
             token_file=token_file,
-            options=[*("--wait-seconds", "2"), *model_worker(port)],
+            options=[
+                *("--wait-seconds", "2", "--cell-id", "demo", "--config", str(providers)),
+                *("--", sys.executable, str(program)),
+            ],
         )
 
     # --- the story -------------------------------------------------------------------------
@@ -236,9 +239,3 @@ class Command(BaseCommand):
         call_command("verify_ledger", stdout=self.stdout)
         call_command("verify_audit", stdout=self.stdout)
         self.stdout.write(self.style.SUCCESS("\nThe same job, completed by its seventh attempt."))
-
-
-def model_worker(port: int) -> list[str]:
-    """Return the options of a worker whose jobs ask the provider at a port, governed."""
-    endpoint = f"http://{HOST}:{port}/v1/chat/completions"
-    return ["--runtime", "openai", "--cell-id", "demo", "--endpoint", endpoint]

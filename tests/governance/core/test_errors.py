@@ -47,6 +47,7 @@ FINER = {
     "IdempotencyKeyExpired": "reconcile",
     "IdempotencyInFlight": "same_key",
     "BudgetExhausted": "defer",
+    "CallRateLimited": "defer",
     "EffectsClosed": "defer",
     "NoModelInForce": "defer",
     "OutcomeUnknown": "reconcile",

@@ -174,3 +174,48 @@ def test_a_fallback_of_another_attempt_is_refused() -> None:
 def test_what_is_asked_for_makes_the_request(name: str) -> None:
     asked = request(**{name: "anthropic"})
     assert asked.content_sha256 != request().content_sha256
+
+
+KEPT = ("content=at_provider",)
+
+
+@pytest.fixture
+def known_contexts() -> None:
+    LanguageModel.objects.update(context_tokens_max=1_000_000, output_tokens_max=100_000)
+
+
+@pytest.mark.usefixtures("known_contexts")
+@pytest.mark.parametrize(
+    ("asked", "model"),
+    [
+        ({"wanted_model": "claude"}, "claude"),
+        ({"wanted_model": "small"}, "small"),
+        # One provider has all that may be called over this API.
+        ({"wanted_model": "gpt-unheard-of", "api": "anthropic"}, "claude"),
+        ({"api": "openai"}, "large"),
+    ],
+)
+def test_what_a_provider_keeps_is_gone_on_from_there(asked: dict[str, Any], model: str) -> None:
+    assert taken(requirements=KEPT, **asked)[1] == model
+
+
+@pytest.mark.usefixtures("known_contexts")
+def test_what_a_provider_keeps_gives_way_to_no_other_provider() -> None:
+    cap("0.0000001")
+    found = refusal(wanted_model="claude", requirements=KEPT)
+    assert found.reason == "BUDGET_EXHAUSTED"
+    outcomes = {
+        each["provider"]: each["outcome"] for each in RouteDecision.objects.get().considered
+    }
+    assert outcomes == {"local": "other_provider", "anthropic": "over_budget"}
+
+
+@pytest.mark.usefixtures("known_contexts")
+def test_nobody_knows_whose_it_is_where_the_wanted_model_is_not_allowed() -> None:
+    found = refusal(wanted_model="gpt-unheard-of", requirements=KEPT)
+    assert (found.reason, found.retry) == ("MODEL_NOT_ALLOWED", "stop")
+    assert "keeps" in found.detail
+
+
+def test_what_a_provider_keeps_is_of_unknown_size() -> None:
+    assert "context_tokens_max" in refusal(wanted_model="claude", requirements=KEPT).detail

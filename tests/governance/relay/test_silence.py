@@ -147,7 +147,6 @@ def test_however_many_meet_silence_the_others_pass(bad: int) -> None:
     held = StreamHold.objects.values_list("stream", "tries")
     assert {tries for _, tries in held} <= {1}
     assert {stream for stream, _ in held} <= set(at_fault)
-    assert len(held) >= bad - 1
 
 
 def test_without_being_tried_last_two_that_meet_silence_are_all_of_every_pass(

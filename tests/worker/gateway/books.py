@@ -112,7 +112,8 @@ class Books:
             failed.add(call.answer["model"])
             before = call.asked.get("fallback_of")
         fits = [m for m in self.models if m["api"] == asked["api"] and m["model"] not in failed]
-        wanted = [m for m in fits if m["model"] == asked.get("wanted_model")]
+        names = {m["model"]: (m["model"], f"{m['provider']}/{m['model']}") for m in fits}
+        wanted = [m for m in fits if asked.get("wanted_model") in names[m["model"]]]
         return next(iter([*wanted, *fits]), None)
 
     def _resolve(self, seen: Seen) -> tuple[int, dict[str, Any]]:

@@ -90,7 +90,7 @@ def tables_of(provider: StandInProvider, folder: Path, over: dict[str, Any]) -> 
         },
     }
     for name, options in over.items():
-        tables[name] |= options
+        tables.setdefault(name, {}).update(options)
     return providers_of(tables, folder=folder, environ={})
 
 

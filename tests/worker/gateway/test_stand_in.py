@@ -173,6 +173,19 @@ def test_a_port_that_is_taken_is_refused_and_after_its_close_it_is_free() -> Non
         probe.connect(("127.0.0.1", port))
 
 
+def test_a_connection_that_is_kept_open_does_not_disturb_its_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with StandInProvider() as provider:
+        with socket.create_connection(
+            ("127.0.0.1", int(provider.address.rpartition(":")[2]))
+        ) as kept:
+            kept.sendall(b"GET /v1/models HTTP/1.1\r\nhost: stand-in\r\n\r\n")
+            assert kept.recv(15) == b"HTTP/1.1 200 -\r"
+            provider.close()
+    assert caplog.records == []
+
+
 def test_it_runs_as_a_program_and_prints_its_addresses() -> None:
     command = [sys.executable, "-m", "fencepost_worker.testing", "--key", "k"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

@@ -3,14 +3,11 @@
 import argparse
 import json
 import logging
-import select
 import signal
-import socket
 import sys
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from types import FrameType
 
 from fencepost_worker import alone, durable
 from fencepost_worker.adapters.command import ProgramMissing
@@ -20,8 +17,9 @@ from fencepost_worker.claim import ClaimUnreadable
 from fencepost_worker.confinement import close_memory
 from fencepost_worker.gateway.server import GatewayNotStarted
 from fencepost_worker.heartbeats import HeartbeatsStopped
-from fencepost_worker.loop import NotAuthorized, Worker
+from fencepost_worker.loop import NotAuthorized
 from fencepost_worker.options import Unusable, parse_options
+from fencepost_worker.signals import obeyed_signals
 
 log = logging.getLogger("fencepost_worker")
 
@@ -29,9 +27,6 @@ EXIT_UNUSABLE = 2
 EXIT_NOT_AUTHORIZED = 3
 #: The worker could not keep its leases any more, and finished what ran: start it again.
 EXIT_STOPPED = 4
-
-#: Ends of the wake-up pair, which the interpreter writes to and nobody closes.
-_KEPT: list[socket.socket] = []
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -57,9 +52,9 @@ def _run(options: argparse.Namespace) -> int:
         worker = build(options)
     except (Unusable, ProgramMissing, durable.FolderBusy, OSError) as error:
         return _unusable(error)
-    _obey_signals(worker, drain_seconds=options.drain_seconds)
     try:
-        worker.run()
+        with obeyed_signals(worker, drain_seconds=options.drain_seconds):
+            worker.run()
     except NotAuthorized as error:
         print(f"fencepost-worker: not authorized: {error}", file=sys.stderr)
         return EXIT_NOT_AUTHORIZED
@@ -95,32 +90,6 @@ def _stand_alone(options: argparse.Namespace) -> int:
 def _unusable(why: object) -> int:
     print(f"fencepost-worker: {why}", file=sys.stderr)
     return EXIT_UNUSABLE
-
-
-def _obey_signals(worker: Worker, *, drain_seconds: float) -> None:
-    """Drain at SIGTERM and SIGINT; stop work after `drain_seconds`, or at the second signal."""
-    # Neither end is ever closed: the interpreter writes for as long as the process lives.
-    # Sockets and no pipe: they are what every system can wait for.
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-
-    def obey() -> None:
-        reader.recv(1)
-        worker.drain()
-        select.select([reader], [], [], drain_seconds)
-        worker.abort()
-
-    # The interpreter writes at once, in whichever thread the signal arrives. A handler would wait
-    # for the main thread, which may be waiting for a lock that only this signal would free.
-    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    signal.signal(signal.SIGTERM, _noted)
-    signal.signal(signal.SIGINT, _noted)
-    threading.Thread(target=obey, name="signals", daemon=True).start()
-    _KEPT.append(writer)
-
-
-def _noted(number: int, frame: FrameType | None) -> None:
-    """Keep the interpreter from ending the process; the wake-up pipe has the signal already."""
 
 
 class JsonLines(logging.Formatter):

@@ -27,6 +27,12 @@ NOT_ASKING_MAX = 64
 #: `model_use` of a type whose jobs are not complete without a call of a model.
 REQUIRED = "required"
 NO_PROVIDERS = "this worker has no providers of models"
+#: The reason of a deferral that the work itself asked for: it says nothing of the type.
+DEFERRED_BY_WORK = "DEFERRED_BY_WORK"
+#: Of a type that touches models alone a permit names the reservation of a call, and here is none.
+NO_PERMIT_WITHOUT_CALL = (
+    "its permits are for model calls, and what this worker runs calls no models through it"
+)
 
 
 @dataclass(frozen=True)
@@ -36,6 +42,11 @@ class TypeKnown:
     name: str
     model_use: str
     effects: str = "external"
+
+    @property
+    def only_models(self) -> bool:
+        """Return whether its work touches nothing but models; see `Claim.only_models`."""
+        return self.model_use in ("allowed", REQUIRED) and self.effects == "model_only"
 
     @classmethod
     def of(cls, claim: Claim) -> "TypeKnown":
@@ -127,6 +138,8 @@ class Asking:
 
     def refused(self, task_type: str, problem: Problem, *, for_all: bool = False) -> None:
         """Note that a job of the type was refused before it could do anything."""
+        if problem.reason == DEFERRED_BY_WORK:
+            return
         reason = problem.reason or problem.code or "REFUSED"
         rest = self.breaker.refused(
             task_type,

@@ -2,7 +2,9 @@
 
 import argparse
 import logging
+import os
 import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -11,6 +13,7 @@ from uuid_utils.compat import uuid7
 from fencepost_worker import durable, processes
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.adapters.command import CommandAdapter
+from fencepost_worker.adapters.function import FunctionAdapter
 from fencepost_worker.adapters.http import Endpoint, HttpAdapter
 from fencepost_worker.asking import Asking
 from fencepost_worker.breaker import Breaker
@@ -19,6 +22,8 @@ from fencepost_worker.confinement import Confinement, Unconfinable
 from fencepost_worker.envelopes import KeyRing, read_keys
 from fencepost_worker.exchange import ExternalAgentExchange
 from fencepost_worker.executor import ExternalAgentExecutor
+from fencepost_worker.functions.jobs import Skills
+from fencepost_worker.functions.registry import Functions
 from fencepost_worker.gateway.providers import Providers, ProvidersUnreadable, read_providers
 from fencepost_worker.gateway.server import Gateway
 from fencepost_worker.governed import ControlPlaneAuthority
@@ -35,15 +40,30 @@ from fencepost_worker.workspace import Workspaces
 log = logging.getLogger("fencepost_worker")
 
 MAX_WORKER_ID_CHARS = 120
+#: Their work runs on this machine, and its model calls go through the worker's gateway.
+LOCAL_RUNTIMES = frozenset({CommandAdapter.runtime, FunctionAdapter.runtime})
 GONE_RUNTIME = (
     "the openai runtime is gone: a program of the command runtime asks models through the worker's"
     " gateway (--config with providers)"
 )
 
 
-def build(options: argparse.Namespace) -> Worker:
+@dataclass(frozen=True)
+class _Parts:
+    """What a runtime's adapter is made of."""
+
+    data: Path
+    plane: ControlPlane
+    providers: Providers
+    network: Network
+    uploads: Uploads | None
+    functions: Functions | None
+
+
+def build(options: argparse.Namespace, *, functions: Functions | None = None) -> Worker:
     """Put a worker together.
 
+    :param functions: what the `function` runtime calls.
     :raises Unusable: the options contradict each other or lack something.
     """
     data = options.data.resolve()
@@ -57,14 +77,16 @@ def build(options: argparse.Namespace) -> Worker:
         session=session_of(options, data=data, has_models=bool(providers)),
         network=network,
     )
-    adapter = _adapter(options, data=data, plane=plane, providers=providers, network=network)
+    uploads = Uploads(plane=plane, network=network) if _may_upload(options, providers) else None
+    parts = _Parts(data, plane, providers, network, uploads, functions)
+    adapter = _adapter(options, parts)
     plan = _plan(options)
     return Worker(
         plane=plane,
         journal=Journal(data / "journal"),
         adapter=adapter,
         keys=KeyRing(plane=plane, pinned=pinned_keys(options.trusted_keys)),
-        uploads=Uploads(plane=plane, network=network) if _may_upload(options, providers) else None,
+        uploads=uploads,
         secrets=_secrets(options, providers),
         asking=Asking(
             plane=plane,
@@ -95,10 +117,11 @@ def providers_of(options: argparse.Namespace) -> Providers:
     :raises Unusable: they cannot be read, or the runtime runs nothing that could call them.
     """
     try:
-        providers = read_providers(options.config)
+        # As the variables are now: functions see others under the same names while they run.
+        providers = read_providers(options.config, dict(os.environ))
     except ProvidersUnreadable as error:
         raise Unusable(f"--config: {error}") from error
-    return providers if getattr(options, "runtime", "command") == "command" else Providers()
+    return providers if getattr(options, "runtime", "command") in LOCAL_RUNTIMES else Providers()
 
 
 def network_of(options: argparse.Namespace) -> Network:
@@ -139,7 +162,8 @@ def session_of(options: argparse.Namespace, *, data: Path, has_models: bool) -> 
 
 
 def _has_session(options: argparse.Namespace, *, has_models: bool) -> bool:
-    return bool(options.cell_id) or _is_governed(options) or has_models
+    functions = options.runtime == FunctionAdapter.runtime
+    return bool(options.cell_id) or _is_governed(options) or has_models or functions
 
 
 def _may_upload(options: argparse.Namespace, providers: Providers) -> bool:
@@ -149,39 +173,21 @@ def _may_upload(options: argparse.Namespace, providers: Providers) -> bool:
 
 def _is_governed(options: argparse.Namespace) -> bool:
     """Return whether effects need permits: those that leave this machine always do."""
-    return bool(options.governed) or options.runtime != "command"
+    return bool(options.governed) or options.runtime not in LOCAL_RUNTIMES
 
 
-def _adapter(
-    options: argparse.Namespace,
-    *,
-    data: Path,
-    plane: ControlPlane,
-    providers: Providers,
-    network: Network,
-) -> RuntimeAdapter:
+def _adapter(options: argparse.Namespace, parts: _Parts) -> RuntimeAdapter:
     authority = ControlPlaneAuthority(
-        plane=plane,
+        plane=parts.plane,
         mode=options.mode,
         always=_is_governed(options),
-        has_models=bool(providers),
+        has_models=bool(parts.providers),
     )
     executor = ExternalAgentExecutor(
-        exchange=ExternalAgentExchange(data / "exchange"), authority=authority
+        exchange=ExternalAgentExchange(parts.data / "exchange"), authority=authority
     )
-    if options.runtime == "command":
-        confinement = confinement_of(options, providers)
-        models = None
-        if providers:
-            gateway = Gateway(plane, providers)
-            models = ModelAccess(gateway=gateway, plane=plane, authority=authority)
-        return CommandAdapter(
-            executor=executor,
-            workspaces=Workspaces(data, account=confinement.account),
-            program=options.program,
-            confinement=confinement,
-            models=models,
-        )
+    if options.runtime in LOCAL_RUNTIMES:
+        return _local_adapter(options, parts, executor=executor, authority=authority)
     if options.runtime != "http":
         gone = options.runtime == "openai"
         raise Unusable(GONE_RUNTIME if gone else "--runtime is command or http")
@@ -191,9 +197,43 @@ def _adapter(
         url=options.endpoint,
         key_file=options.api_key_file,
         silence_s=options.silence_seconds,
-        network=network,
+        network=parts.network,
     )
     return HttpAdapter(executor=executor, endpoint=endpoint)
+
+
+def _local_adapter(
+    options: argparse.Namespace,
+    parts: _Parts,
+    *,
+    executor: ExternalAgentExecutor,
+    authority: ControlPlaneAuthority,
+) -> RuntimeAdapter:
+    """Return the adapter of a runtime whose work may call models through the worker's gateway."""
+    confinement = confinement_of(options, parts.providers)
+    models = None
+    if parts.providers:
+        gateway = Gateway(parts.plane, parts.providers)
+        models = ModelAccess(gateway=gateway, plane=parts.plane, authority=authority)
+    if options.runtime == CommandAdapter.runtime:
+        return CommandAdapter(
+            executor=executor,
+            workspaces=Workspaces(parts.data, account=confinement.account),
+            program=options.program,
+            confinement=confinement,
+            models=models,
+        )
+    if not parts.functions:
+        raise Unusable("no function is registered: write @worker.job(TYPE) before one")
+    return FunctionAdapter(
+        executor=executor,
+        workspaces=Workspaces(parts.data),
+        functions=parts.functions,
+        skills=Skills(plane=parts.plane),
+        uploads=parts.uploads,
+        confinement=confinement,
+        models=models,
+    )
 
 
 def confinement_of(options: argparse.Namespace, providers: Providers) -> Confinement:

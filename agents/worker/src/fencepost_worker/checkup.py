@@ -6,7 +6,6 @@ Nothing is claimed, activated or reserved; of providers only their lists of mode
 import argparse
 import json
 import os
-import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -25,7 +24,7 @@ from fencepost_worker.client import PROTOCOL_VERSION
 from fencepost_worker.confinement import close_memory
 from fencepost_worker.gateway.faces import Face
 from fencepost_worker.gateway.providers import KeyMissing, Provider, Providers
-from fencepost_worker.network import Network
+from fencepost_worker.network import Network, cause
 from fencepost_worker.options import Unusable
 
 ANSWER_TIMEOUT_SECONDS = 10.0
@@ -144,7 +143,7 @@ def _plane(
     try:
         answer = http.get(f"{base}/.well-known/fencepost/keys.json")
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        yield Finding("control plane", WRONG, f"{base}: {cause(error)}")
+        yield Finding("control plane", WRONG, cause(error, base))
         return
     if answer.status_code != 200:
         detail = f"{base} answers {answer.status_code}, and is no control plane"
@@ -170,7 +169,7 @@ def _plane(
         status = http.get(f"{agent}/status", headers=headers)
         yield _session(options, document, status)
     except httpx2.HTTPError as error:
-        yield Finding("control plane", WRONG, f"{base}: {cause(error)}")
+        yield Finding("control plane", WRONG, cause(error, base))
 
 
 def _clock(answer: httpx2.Response) -> Finding:
@@ -241,7 +240,7 @@ def _provider(http: httpx2.Client, provider: Provider) -> tuple[Finding, set[str
     try:
         answer = http.get(provider.url_of("/v1/models"), headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return Finding(subject, WRONG, f"{provider.base_url}: {cause(error)}"), None
+        return Finding(subject, WRONG, cause(error, provider.base_url)), None
     if answer.status_code in KEY_REFUSED_STATUSES:
         detail = f"{provider.base_url} does not accept its key ({answer.status_code})"
         return Finding(subject, WRONG, detail), None
@@ -298,15 +297,3 @@ def _object(answer: httpx2.Response) -> dict[str, Any]:
     except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
-
-
-def cause(error: BaseException) -> str:
-    """Return why there was no answer, in the words of whoever found out."""
-    at: BaseException | None = error
-    while at is not None:
-        if isinstance(at, ssl.SSLCertVerificationError):
-            return f"its certificate is not trusted: {at.verify_message}"
-        if isinstance(at, OSError) and at.strerror:
-            return at.strerror
-        at = at.__cause__ or at.__context__
-    return str(error) or type(error).__name__

@@ -228,11 +228,13 @@ class ControlPlane:
         *,
         timeout_s: float = ANSWER_TIMEOUT_SECONDS,
         sent_with: dict[str, str] | None = None,
+        listed: bool = False,
     ) -> Answer:
         """Send the call once and return its answer.
 
         :param timeout_s: seconds of silence after which no answer is expected any more.
         :param sent_with: the headers that say who calls; by default the session's.
+        :param listed: the answer is a bare list, as older clients read it; its rows are `items`.
         :raises Refused: the control plane refused it.
         :raises Unreachable: no answer came.
         """
@@ -251,7 +253,7 @@ class ControlPlane:
             )
         except httpx2.HTTPError as error:
             raise Unreachable(f"{call.method} {call.path}: {cause(error, self._url)}") from error
-        return _read(response, requested_at=requested_at)
+        return _read(response, requested_at=requested_at, listed=listed)
 
     def deliver(
         self,
@@ -317,12 +319,14 @@ class ControlPlane:
         return self.deliver(replace(call, key=key), wait=wait)
 
 
-def _read(response: httpx2.Response, *, requested_at: float) -> Answer:
+def _read(response: httpx2.Response, *, requested_at: float, listed: bool) -> Answer:
     try:
         body = response.json()
     except ValueError:
         body = None
     if response.is_success:
+        if listed and isinstance(body, list):
+            body = {"items": body}
         if not isinstance(body, dict):
             raise Unreachable(f"{response.request.url.path}: the answer is not a JSON object")
         replayed = response.headers.get("Idempotent-Replayed", "") == "true"

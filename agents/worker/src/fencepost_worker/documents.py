@@ -54,7 +54,9 @@ RESULT_DEFAULTS: dict[str, Any] = {
 MAX_CODE_CHARS: int = RESULT_SCHEMA["properties"]["error_code"]["maxLength"]
 MAX_MESSAGE_CHARS: int = RESULT_SCHEMA["properties"]["error_message"]["maxLength"]
 
-_RESULT = validators.extend(
+#: The library says no types of it.
+_extended: Any = validators.extend
+_RESULT = _extended(
     Draft202012Validator,
     {"pattern": _matches},
     # The schema language takes 1.0 for an integer; the control plane does not.

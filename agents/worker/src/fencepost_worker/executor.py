@@ -41,6 +41,11 @@ class Grant:
 class Authority(Protocol):
     """Obtains the control plane's leave for an effect; see `governed.ControlPlaneAuthority`."""
 
+    @property
+    def always(self) -> bool:
+        """Return whether effects need it whatever the type of the job is."""
+        ...
+
     def comes_first(self, job: Job) -> bool:
         """Return whether the effect of the job needs a grant before it begins."""
         ...
@@ -63,6 +68,11 @@ class ExternalAgentExecutor:
         """Make an executor. Without an `authority` effects are local and need no permit."""
         self._exchange = exchange
         self._authority = authority
+
+    @property
+    def needs_permits(self) -> bool:
+        """Return whether effects need a permit, whatever the type of the job is."""
+        return self._authority is not None and self._authority.always
 
     def open(self, job: Job, *, runtime: str, attempt: int) -> Exchange:
         """Return the exchange of this attempt."""

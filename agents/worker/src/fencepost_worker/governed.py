@@ -49,7 +49,7 @@ class ControlPlaneAuthority:
         """
         self._plane = plane
         self._mode = mode
-        self._always = always
+        self.always = always
         self._has_models = has_models
 
     def comes_first(self, job: Job) -> bool:
@@ -61,7 +61,7 @@ class ControlPlaneAuthority:
         claim = job.claim
         if claim.only_models:
             return False
-        return self._always or (self._has_models and claim.calls_models)
+        return self.always or (self._has_models and claim.calls_models)
 
     def obtain(
         self, exchange: Exchange, job: Job, *, lease: Lease, reservation_id: str | None = None

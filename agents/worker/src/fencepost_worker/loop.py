@@ -158,6 +158,10 @@ class Worker:
             self._adapter.close()
         self._heartbeats.check()
 
+    def close(self) -> None:
+        """Close its connections, once `run` has returned; a process closes them by ending."""
+        self._plane.close()
+
     # Claims ---------------------------------------------------------------------------------
 
     def _claim_until_told(self, pool: ThreadPoolExecutor) -> None:

@@ -48,6 +48,11 @@ class ModelAccess:
         self._closing = threading.Event()
         self._closed = threading.Lock()
 
+    @property
+    def address(self) -> str:
+        """Return where it listens, once it was started."""
+        return self._gateway.address
+
     def start(self) -> None:
         """Begin to listen.
 

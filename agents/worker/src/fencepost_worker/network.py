@@ -105,13 +105,20 @@ def cause(error: BaseException, url: str) -> str:
     Names the host and its port, the proxy in between, and the innermost reason: of a name that is
     not found, a connection that is refused, a certificate that is not trusted.
     """
-    parts = urlsplit(url)
-    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
-    where = f"{parts.hostname}:{port}" if port else str(parts.hostname)
-    if proxy := proxy_of(url):
-        where += f" through the proxy {proxy}"
-    line = f"{where}: {type(error).__name__}: {_reason(error)}"
+    line = f"{_place(url)}: {type(error).__name__}: {_reason(error)}"
     return _USER.sub("//", " ".join(line.split()))[:MAX_CAUSE_CHARS]
+
+
+def _place(url: str) -> str:
+    """Return host, port and proxy of an address; one that is none is returned as it is."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"https": 443, "http": 80}.get(parts.scheme)
+        proxy = proxy_of(url)
+    except ValueError:
+        return url
+    where = f"{parts.hostname}:{port}" if port else str(parts.hostname)
+    return f"{where} through the proxy {proxy}" if proxy else where
 
 
 def _reason(error: BaseException) -> str:

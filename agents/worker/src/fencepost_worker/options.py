@@ -105,7 +105,16 @@ def parse_options(
     cut = words.index("--") if "--" in words else len(words)
     given = vars(_parser().parse_args(words[:cut]))
     given["program"] = given.get("program", []) + words[cut + 1 :]
-    command = given.pop("command")
+    return merged_options(given, environ=environ, command=given.pop("command"))
+
+
+def merged_options(
+    given: Mapping[str, Any], *, environ: Mapping[str, str], command: str = "run"
+) -> argparse.Namespace:
+    """Return all options: those that are given, over the environment's, over the file's.
+
+    :raises Unusable: as `parse_options` does.
+    """
     ambient = {
         option.name: option.kind(value)
         for option in OPTIONS

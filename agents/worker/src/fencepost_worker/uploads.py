@@ -10,7 +10,7 @@ import enum
 import logging
 import re
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -42,6 +42,8 @@ THERE_ALREADY = 412
 NOT_STORED_REASONS = frozenset({"CHECKSUM_MISMATCH", "GRANT_EXPIRED"})
 MEDIA_TYPE = re.compile(r"[a-z0-9.+-]+/[a-z0-9.+-]+")
 MAX_MEDIA_TYPE_CHARS = 100
+#: Of the pointer of an artifact that the store has.
+STORED_PREFIX = "artifact:"
 
 
 class Undelivered(Exception):
@@ -153,24 +155,47 @@ class Uploads:
         :raises Undelivered: one did not get there.
         :raises Postponed: the worker is being stopped.
         """
+        described = []
+        with self._delivery(claim, exchange, lease) as delivery:
+            for number, artifact in enumerate(result.document["artifacts"], 1):
+                sha256 = artifact.get("sha256")
+                path = path_of(sha256) if sha256 and not is_stored(artifact) else None
+                if path is not None:
+                    artifact = delivery.stored(number, artifact, path)
+                described.append(artifact)
+        return Result(result.document | {"artifacts": described})
+
+    def store(
+        self,
+        claim: Claim,
+        described: dict[str, Any],
+        *,
+        number: int,
+        path: Path,
+        exchange: Exchange,
+        lease: Lease,
+    ) -> dict[str, Any]:
+        """Return the description of one artifact with its pointer, once the store has it.
+
+        It may be called while the work goes on, and `deliver` then finds it done: both know an
+        artifact by its `number`, its place in the result.
+
+        :raises Undelivered, Postponed: as `deliver` does.
+        """
+        with self._delivery(claim, exchange, lease) as delivery:
+            return delivery.stored(number, described, path)
+
+    @contextmanager
+    def _delivery(self, claim: Claim, exchange: Exchange, lease: Lease) -> Iterator["_Delivery"]:
         until = steady_now() + claim.terms.ttl_seconds
 
         def wait(seconds: float) -> bool:
             left = until - steady_now()
             return left > 0 and lease.carry_on(min(seconds, left)) and steady_now() < until
 
-        described = []
         try:
             with self._network.client() as store:
-                for number, artifact in enumerate(result.document["artifacts"], 1):
-                    sha256 = artifact.get("sha256")
-                    path = path_of(sha256) if sha256 else None
-                    if path is None:
-                        described.append(artifact)
-                        continue
-                    delivery = _Delivery(self._plane, store, claim, exchange, lease, wait)
-                    artifact_id = delivery.complete(Artifact.of(number, artifact, path))
-                    described.append(artifact | {"pointer": f"artifact:{artifact_id}"})
+                yield _Delivery(self._plane, store, claim, exchange, lease, wait)
         except (GaveUp, LeaseEnded) as error:
             if lease.ended is Ended.ABORTED:
                 raise Postponed from error
@@ -179,7 +204,11 @@ class Uploads:
             raise _undelivered(error.problem) from error
         except OSError as error:
             raise Undelivered(f"a kept artifact cannot be read: {error.strerror}") from error
-        return Result(result.document | {"artifacts": described})
+
+
+def is_stored(described: dict[str, Any]) -> bool:
+    """Return whether the store has the artifact already, by its description of the worker's."""
+    return str(described.get("pointer") or "").startswith(STORED_PREFIX)
 
 
 @dataclass(frozen=True)
@@ -192,6 +221,11 @@ class _Delivery:
     exchange: Exchange
     lease: Lease
     wait: Callable[[float], bool]
+
+    def stored(self, number: int, described: dict[str, Any], path: Path) -> dict[str, Any]:
+        """Return the description of an artifact with its pointer, once it is accepted."""
+        artifact_id = self.complete(Artifact.of(number, described, path))
+        return described | {"pointer": f"{STORED_PREFIX}{artifact_id}"}
 
     def complete(self, artifact: Artifact) -> str:
         """Return the id of the artifact, once it is accepted."""

@@ -1,13 +1,14 @@
 """Workspaces: a folder of its own for every attempt, and the artifacts taken out of it."""
 
 import hashlib
+import io
 import itertools
 import os
 import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import IO, Any
 
 from fencepost_worker import durable
 from fencepost_worker.confinement import WAY_MODE, Account
@@ -51,14 +52,19 @@ class Workspace:
             file.write(f"{line}\n".encode(errors="replace"))
 
     def leave(self, name: str, content: bytes) -> str:
-        """Leave an artifact under this name, or the next one that is free; return which."""
+        """Leave an artifact under this name, or the next one that is free; return which.
+
+        :raises ArtifactRefused: it cannot be, as where the program put a link for its folder.
+        """
         stem, dot, suffix = name.partition(".")
         for number in itertools.count(2):
             try:
-                with (self.artifacts / name).open("xb") as file:
+                with os.fdopen(_new_inside(self.artifacts, name), "wb") as file:
                     file.write(content)
             except FileExistsError:
                 name = f"{stem}-{number}{dot}{suffix}"
+            except OSError as error:
+                raise ArtifactRefused(f"{name}: {error.strerror}") from error
             else:
                 return name
         raise AssertionError("no end of names")
@@ -121,42 +127,65 @@ class Workspaces:
         """
         return [self._keep_one(workspace, artifact) for artifact in listed]
 
+    def keep_content(self, name: str, content: Path | bytes, media_type: str) -> dict[str, Any]:
+        """Copy a file of the worker's own code, or bytes, into the store; see `keep`.
+
+        :raises ArtifactRefused: the name is none, or there is no regular file.
+        """
+        named = _checked_name(name)
+        try:
+            if isinstance(content, bytes):
+                stored = self._store_stream(io.BytesIO(content), named)
+            elif not content.is_file():
+                raise ArtifactRefused(f"{name}: {content} is not a regular file")
+            else:
+                with content.open("rb") as source:
+                    stored = self._store_stream(source, named)
+        except OSError as error:
+            raise ArtifactRefused(f"{name}: {error.strerror}") from error
+        return _described(named, media_type, *stored)
+
     def path_of(self, sha256: str) -> Path:
         """Return where the artifact of this checksum is kept."""
         return self._store / sha256[:2] / sha256
 
     def _keep_one(self, workspace: Workspace, artifact: dict[str, Any]) -> dict[str, Any]:
         name = _checked_name(artifact.get("name"))
-        size_bytes, sha256 = self._store_file(workspace.artifacts, name)
-        return {
-            "name": name,
-            "media_type": artifact.get("media_type") or DEFAULT_MEDIA_TYPE,
-            "size_bytes": size_bytes,
-            "sha256": sha256,
-            "pointer": f"sha256:{sha256}",
-        }
+        with os.fdopen(_open_inside(workspace.artifacts, name), "rb") as source:
+            stored = self._store_stream(source, name)
+        return _described(name, artifact.get("media_type") or DEFAULT_MEDIA_TYPE, *stored)
 
-    def _store_file(self, folder: Path, name: str) -> tuple[int, str]:
+    def _store_stream(self, source: IO[bytes], name: str) -> tuple[int, str]:
+        """Copy a stream into the store; return its size and checksum."""
         digest, size = hashlib.sha256(), 0
-        with os.fdopen(_open_inside(folder, name), "rb") as source:
-            handle, temporary = tempfile.mkstemp(dir=self._store, prefix=".tmp-")
-            try:
-                with os.fdopen(handle, "wb") as target:
-                    while chunk := source.read(CHUNK_BYTES):
-                        size += len(chunk)
-                        if size > MAX_ARTIFACT_BYTES:
-                            raise ArtifactRefused(f"{name} is larger than {MAX_ARTIFACT_BYTES}")
-                        digest.update(chunk)
-                        target.write(chunk)
-                    target.flush()
-                    os.fsync(target.fileno())
-                path = self.path_of(digest.hexdigest())
-                durable.make_folder(path.parent)
-                os.replace(temporary, path)
-                durable.sync_folder(path.parent)
-            finally:
-                Path(temporary).unlink(missing_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=self._store, prefix=".tmp-")
+        try:
+            with os.fdopen(handle, "wb") as target:
+                while chunk := source.read(CHUNK_BYTES):
+                    size += len(chunk)
+                    if size > MAX_ARTIFACT_BYTES:
+                        raise ArtifactRefused(f"{name} is larger than {MAX_ARTIFACT_BYTES}")
+                    digest.update(chunk)
+                    target.write(chunk)
+                target.flush()
+                os.fsync(target.fileno())
+            path = self.path_of(digest.hexdigest())
+            durable.make_folder(path.parent)
+            os.replace(temporary, path)
+            durable.sync_folder(path.parent)
+        finally:
+            Path(temporary).unlink(missing_ok=True)
         return size, digest.hexdigest()
+
+
+def _described(name: str, media_type: str, size_bytes: int, sha256: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "media_type": media_type,
+        "size_bytes": size_bytes,
+        "sha256": sha256,
+        "pointer": f"sha256:{sha256}",
+    }
 
 
 def _checked_name(name: Any) -> str:
@@ -194,6 +223,26 @@ def _open_inside(folder: Path, name: str) -> int:
         os.close(file)
         raise ArtifactRefused(f"{name} is not a regular file")
     return file
+
+
+def _new_inside(folder: Path, name: str) -> int:
+    """Make a file in a folder that is the program's, following no link, and open it for writing.
+
+    :raises OSError: there is something of that name, or no folder to make it in.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    if not CAN_OPEN_INSIDE:
+        return os.open(folder / name, flags | getattr(os, "O_BINARY", 0), durable.FILE_MODE)
+    # The folder that it stands in is the program's, too, but the way to that one is ours.
+    work = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        inside = os.open(folder.name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=work)
+    finally:
+        os.close(work)
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, durable.FILE_MODE, dir_fd=inside)
+    finally:
+        os.close(inside)
 
 
 def _open_by_path(folder: Path, name: str) -> int:

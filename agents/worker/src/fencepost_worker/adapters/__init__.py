@@ -5,7 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from fencepost_worker.asking import NO_PROVIDERS, REQUIRED, TypeKnown
+from fencepost_worker.asking import (
+    NO_PERMIT_WITHOUT_CALL,
+    NO_PROVIDERS,
+    REQUIRED,
+    TypeKnown,
+)
 from fencepost_worker.claim import Job
 from fencepost_worker.exchange import Exchange, Request, Result
 from fencepost_worker.executor import ExternalAgentExecutor, Grant
@@ -61,8 +66,12 @@ class RuntimeAdapter(ABC):
 
     def unserved(self, job_type: TypeKnown) -> str:
         """Return why jobs of a type cannot be done here; empty where they can."""
-        if self._models is None and job_type.model_use == REQUIRED:
+        if self._models is not None:
+            return ""
+        if job_type.model_use == REQUIRED:
             return NO_PROVIDERS
+        if job_type.only_models and self._executor.needs_permits:
+            return NO_PERMIT_WITHOUT_CALL
         return ""
 
     def book_calls(self, job: Job, *, attempt: int) -> None:

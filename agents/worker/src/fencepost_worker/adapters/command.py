@@ -96,7 +96,7 @@ class CommandAdapter(RuntimeAdapter):
             self._program,
             request=request,
             workspace=workspace,
-            environment=_environment(self._confinement, request, workspace, grant),
+            environment=program_environment(self._confinement, request, workspace, grant),
             account=self._confinement.launched_as,
         )
         self._programs[request.task_id, request.attempt] = program
@@ -323,10 +323,10 @@ def _thread(target: Callable[..., None], *args: Any) -> threading.Thread:
     return thread
 
 
-def _environment(
+def program_environment(
     confinement: Confinement, request: Request, workspace: Workspace, grant: Grant
 ) -> dict[str, str]:
-    """Return the program's variables: those it inherits, the promised ones, and its models'."""
+    """Return a program's variables: those it inherits, the promised ones, and its models'."""
     inherited = confinement.environment()
     if grant.environment:
         inherited |= {**grant.environment} | loopback_direct(inherited)

@@ -10,6 +10,7 @@ from typing import Any
 
 from uuid_utils.compat import uuid7
 
+from fencepost_worker import rules
 from fencepost_worker.client import Answer, Call, ControlPlane, GaveUp, Problem, Refused
 from fencepost_worker.gateway.attempts import GovernedAttempt
 from fencepost_worker.gateway.marks import SENT, SETTLED, CallJournal, CallMarks
@@ -69,7 +70,10 @@ class End:
             "error_code": self.error_code and self.error_code[:80],
             "cost_basis": self.basis,
         }
-        return {name: value for name, value in members.items() if value is not None}
+        stated = {name: value for name, value in members.items() if value is not None}
+        # A provider's words may be what no journal and no control plane takes.
+        taken: dict[str, Any] = rules.mended(stated)[0]
+        return taken
 
 
 def not_sent(error_code: str, *, started: bool = True) -> End:

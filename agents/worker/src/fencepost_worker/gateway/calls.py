@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx2
 
+from fencepost_worker import rules
 from fencepost_worker.client import GaveUp, Refused
 from fencepost_worker.gateway import refusals
 from fencepost_worker.gateway.attempts import ProviderRefusal
@@ -30,6 +31,7 @@ from fencepost_worker.gateway.faces import (
 )
 from fencepost_worker.gateway.forwarding import CLIENT_LEFT, Forwarding
 from fencepost_worker.gateway.links import Links
+from fencepost_worker.gateway.origins import Origin
 from fencepost_worker.gateway.problems import error_answer
 from fencepost_worker.gateway.providers import KeyMissing, Provider
 from fencepost_worker.gateway.refusals import CallRefused, ClientGone
@@ -88,6 +90,9 @@ class GovernedCall:
         self._forwarding: Forwarding | None = None
         self._provider: Provider | None = None
         self._wanted = ModelRequest(model=None)
+        #: Who keeps what the request goes on from, where that is known.
+        self._origin: Origin | None = None
+        self._made_by: Origin | None = None
         self._cut_by = ""
         self.answered = asyncio.Event()
 
@@ -105,6 +110,7 @@ class GovernedCall:
     def leave(self) -> None:
         """Take its program for gone: what is streamed is cut where that ends what it costs."""
         if self._reply.finished or self._reply.gone:
+            self._reply.release()
             return
         self._reply.gone = True
         self._running.bell.ring()
@@ -122,6 +128,10 @@ class GovernedCall:
             await answer_refusal(self._reply, self._incoming.face, refusal)
         except GaveUp:
             log.warning("a model call is left to be booked at the next start")
+        except Exception:
+            # What breaks off without an answer is asked again by official clients.
+            log.exception("a fault of the gateway; its call is booked at the end of the attempt")
+            await answer_refusal(self._reply, self._incoming.face, _fault())
         finally:
             self.answered.set()
 
@@ -144,9 +154,25 @@ class GovernedCall:
                 self._wanted = read_request(incoming.endpoint, incoming.body)
         except RequestUnreadable as error:
             raise CallRefused(400, "REQUEST_UNREADABLE", str(error)) from error
+        if self._wanted.previous:
+            self._origin = self._origin_of(self._wanted.previous)
         if self._wanted.background:
             message = "An answer in the background is not governed: ask without `background`."
             raise CallRefused(403, refusals.NOT_GOVERNED, message)
+
+    def _origin_of(self, response_id: str) -> Origin | None:
+        """Return who made a response, or makes it: a program has its id before it is at its end."""
+        known = self._links.origins.of(response_id)
+        making = (
+            call._made_by
+            for call in self._running.open
+            if isinstance(call, GovernedCall) and call._response_id == response_id
+        )
+        return known or next(making, None)
+
+    @property
+    def _response_id(self) -> str:
+        return "" if self._forwarding is None else self._forwarding.response_id
 
     async def _chain(self) -> None:
         """Make the call with one model after the other, until one answers or none is left."""
@@ -233,13 +259,16 @@ class GovernedCall:
             "requirements": _requirements(wanted),
             "request_bytes": wanted.estimated_text_bytes,
         }
-        if wanted.model:
+        if self._origin is not None:
+            needs["wanted_model"] = self._origin.wanted(wanted.model, self._running.attempt.models)
+        elif wanted.model:
             needs["wanted_model"] = wanted.model
         if wanted.max_output_tokens:
             needs["max_output_tokens"] = wanted.max_output_tokens * wanted.choices
         if before is not None:
             needs["fallback_of"] = before.route_request_id
-        return needs
+        taken: dict[str, Any] = rules.mended(needs)[0]
+        return taken
 
     def _check(self) -> None:
         if self.gone:
@@ -254,13 +283,17 @@ class GovernedCall:
             return await self._attempt(routed)
         except Exception:
             log.exception("a fault of the gateway in a call of %s", routed.model)
-            refusal = CallRefused(502, "GATEWAY_FAULT", "A fault of the gateway; see its log.")
+            refusal = _fault()
             usage = self._lost_usage(routed)
             end = End("settled", "estimate", dict(usage), error_code="GATEWAY_FAULT")
             return Outcome(routed, end, refusal=refusal)
 
     async def _attempt(self, routed: Routed) -> Outcome:
         """Make the call that was decided, once."""
+        if self._origin is not None and routed.provider != self._origin.provider:
+            message = f"What the request goes on from is kept by {self._origin.provider} alone."
+            refusal = CallRefused(403, refusals.STATE_ELSEWHERE, message)
+            return Outcome(routed, not_sent(refusals.STATE_ELSEWHERE), refusal=refusal)
         provider = self._links.providers.get(routed.provider)
         if provider is None or provider.api is not self._incoming.face:
             message = f"This worker has no provider {routed.provider} of this face."
@@ -304,7 +337,7 @@ class GovernedCall:
             reply=self._reply,
             tap=tap,
         )
-        self._forwarding = forwarding
+        self._forwarding, self._made_by = forwarding, Origin(provider.name, routed.model)
         await forwarding.run()
         if not forwarding.sent:
             message = f"Provider {provider.name} was not reached."
@@ -321,6 +354,8 @@ class GovernedCall:
             cut=forwarding.cut_kind,
         )
         self._note_refusal(provider, routed, forwarding)
+        if endpoint is Endpoint.RESPONSES:
+            self._links.origins.note(reading.response_id, self._made_by)
         if found.flags:
             log.info("a call of %s: %s", routed.model, ", ".join(found.flags))
         end = End(
@@ -386,7 +421,14 @@ class GovernedCall:
         self._running.books.booked(costs=outcome.end.costs, usage=outcome.end.usage)
 
     async def _answer(self, outcome: Outcome) -> None:
-        """Give the program what it has not got yet of the answer."""
+        """Give the program what it has not got yet; whether it gets it changes no settlement."""
+        try:
+            await self._answer_by(outcome)
+        except Exception:
+            log.exception("an answer of %s could not be given on", outcome.routed.model)
+            await answer_refusal(self._reply, self._incoming.face, _fault())
+
+    async def _answer_by(self, outcome: Outcome) -> None:
         forwarding = outcome.forwarding
         if outcome.refusal is not None:
             await answer_refusal(self._reply, self._incoming.face, outcome.refusal)
@@ -427,6 +469,10 @@ async def answer_refusal(reply: Reply, face: Face, refusal: CallRefused) -> None
     await reply.whole(status, headers, body)
 
 
+def _fault() -> CallRefused:
+    return CallRefused(502, "GATEWAY_FAULT", "A fault of the gateway; see its log.")
+
+
 def _requirements(wanted: ModelRequest) -> list[str]:
     """Return the terms of the price, and what the request holds beside its text.
 
@@ -434,7 +480,9 @@ def _requirements(wanted: ModelRequest) -> list[str]:
     """
     parts = {"images": wanted.images, "pages": wanted.pages, "audio_seconds": wanted.audio_seconds}
     counted = [f"{name}={min(count, PARTS_MAX)}" for name, count in parts.items() if count]
-    return [*wanted.requirements, *counted, *(["content=by_reference"] * wanted.by_reference)]
+    if wanted.by_reference:
+        counted.append(f"content={'at_provider' if wanted.at_provider else 'by_reference'}")
+    return [*wanted.requirements, *counted]
 
 
 def _of_start(why: Exception) -> CallRefused:

@@ -25,6 +25,18 @@ from fencepost_worker.gateway.members import (
 )
 
 CHAT_LIMITS = ("max_completion_tokens", "max_tokens")
+#: The members by which a call is judged, held and booked.
+DECIDING = frozenset(
+    {
+        "model", "stream", "stream_options", "n", *CHAT_LIMITS, "max_output_tokens", "background",
+        "service_tier", "speed", "tools", "web_search_options", "reasoning", "reasoning_effort",
+        "previous_response_id", "conversation", "container", "prompt", "mcp_servers",
+    }
+)  # fmt: skip
+#: More tokens than the control plane takes for a number of them.
+WHOLE_MAX = 1_000_000_000
+#: More answers to one request than any provider gives.
+CHOICES_MAX = 1024
 #: The tool whose uses are counted, however its version is called.
 WEB_SEARCH = "web_search"
 #: Tools that the program runs itself: the provider only writes calls of them.
@@ -121,6 +133,8 @@ class ModelRequest:
     :param choices: how many answers are asked for (`n`); each may have that many tokens.
     :param estimated_text_bytes: bytes of the body without pictures, files and sound.
     :param by_reference: some of the input is named by an id or an address, and is of unknown size.
+    :param at_provider: some of that is kept by a provider, and no other one has it.
+    :param previous: the response that it goes on from, if it names one.
     :param background: the answer is to be made after the request has ended.
     :param include_usage: usage is asked for in a stream of chat completions.
     :param hidden_output: it asks for reasoning that is billed and not shown.
@@ -136,6 +150,8 @@ class ModelRequest:
     choices: int = 1
     estimated_text_bytes: int = 0
     by_reference: bool = False
+    at_provider: bool = False
+    previous: str = ""
     background: bool = False
     include_usage: bool = False
     hidden_output: bool = False
@@ -153,14 +169,18 @@ def read_request(endpoint: Endpoint, body: bytes) -> ModelRequest:
     """
     try:
         layout = layout_of(body)
+        _need_unambiguous(layout)
         parts = _parts_of(layout)
+        refers = parts.at_provider or _refers(layout)
         return ModelRequest(
             model=_of_type(layout, "model", str, None),
             stream=_of_type(layout, "stream", bool, False),
             max_output_tokens=_limit(endpoint, layout),
-            choices=max(1, _whole(layout, "n") or 1),
+            choices=_choices(layout),
             estimated_text_bytes=len(body) - parts.binary_bytes,
-            by_reference=parts.by_reference or _refers(layout),
+            by_reference=parts.by_reference or refers or bool(layout.value("mcp_servers")),
+            at_provider=refers,
+            previous=_previous(layout),
             background=_of_type(layout, "background", bool, False),
             include_usage=_includes_usage(layout),
             hidden_output=endpoint.face is Face.OPENAI and _reasons(layout),
@@ -261,12 +281,36 @@ def _limit(endpoint: Endpoint, layout: Layout) -> int | None:
     return min((n for n in stated if n >= least), default=None)
 
 
+def _need_unambiguous(layout: Layout) -> None:
+    """Refuse a request of which two readers may take different words for its own.
+
+    Most parsers take the last of two members, some the first, and some know no case in their names.
+    """
+    seen = set()
+    for each in layout.members:
+        name = each.name.lower()
+        if name not in DECIDING:
+            continue
+        if name in seen or name != each.name:
+            raise RequestUnreadable(f"{name} is to stand there once, in small letters.")
+        seen.add(name)
+
+
+def _choices(layout: Layout) -> int:
+    choices = max(1, _whole(layout, "n") or 1)
+    if choices > CHOICES_MAX:
+        raise RequestUnreadable(f"n is {CHOICES_MAX} at most.")
+    return choices
+
+
 def _whole(layout: Layout, name: str) -> int | None:
     value = layout.value(name)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is not None and type(value) is not int:
         raise RequestUnreadable(f"{name} is a whole number.")
+    if value is not None and value > WHOLE_MAX:
+        raise RequestUnreadable(f"{name} is {WHOLE_MAX} at most.")
     return value
 
 
@@ -296,8 +340,13 @@ def _reasons(layout: Layout) -> bool:
 
 def _refers(layout: Layout) -> bool:
     """Return whether the request goes on from something that the provider keeps."""
-    kept = ("previous_response_id", "conversation", "container", "mcp_servers")
+    kept = ("previous_response_id", "conversation", "container")
     return any(layout.value(name) for name in kept) or "id" in _member_of(layout, "prompt")
+
+
+def _previous(layout: Layout) -> str:
+    value = layout.value("previous_response_id")
+    return value if isinstance(value, str) else ""
 
 
 def _requirements(layout: Layout) -> list[str]:
@@ -335,6 +384,7 @@ class _Parts:
 
     binary_bytes: int = 0
     by_reference: bool = False
+    at_provider: bool = False
     images: int = 0
     pages: int = 0
     audio_seconds: int = 0
@@ -342,7 +392,9 @@ class _Parts:
     def take(self, body: bytes, text: Text) -> None:
         """Count one string of the request by the members that it stands in."""
         name, parent = text.name, text.parent
-        if name in ("file_id", "file_url", "server_url"):
+        if name == "file_id":
+            self.at_provider = True
+        elif name in ("file_url", "server_url"):
             self.by_reference = True
         elif (parent, name) == ("input_audio", "data"):
             self._add_binary(text)
@@ -355,7 +407,7 @@ class _Parts:
         elif name == "file_data" or (parent, name) == ("source", "data"):
             self._take_file(body, text)
         elif name == "type" and body[text.start : text.end] == b'"item_reference"':
-            self.by_reference = True
+            self.at_provider = True
 
     def _take_address(self, body: bytes, text: Text) -> None:
         if _DATA_ADDRESS.match(body, text.start, text.end):

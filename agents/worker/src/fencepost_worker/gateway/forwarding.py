@@ -19,7 +19,7 @@ from fencepost_worker.gateway.readings import Reading
 from fencepost_worker.gateway.refusals import ANSWER_LOST, ATTEMPT_ENDED
 from fencepost_worker.gateway.tap import Tap
 from fencepost_worker.gateway.verdicts import Cut
-from fencepost_worker.gateway.wire import Reply, passed_back
+from fencepost_worker.gateway.wire import Reply, passed_back, seconds_asked
 
 log = logging.getLogger("fencepost_worker")
 
@@ -32,6 +32,8 @@ REFUSAL_BYTES_MAX = 1024 * 1024
 LAST_WORD_SECONDS = 1.0
 #: Why a call is cut whose program has left; any other reason is the end of its attempt.
 CLIENT_LEFT = "the program went away"
+KEY_HEADERS = ("authorization", "x-api-key")
+KEY_REMOVED = b"[removed]"
 EVENT_STREAM = "text/event-stream"
 #: Faults of a client before a byte of the request has gone out.
 NEVER_SENT = (
@@ -89,6 +91,11 @@ class Forwarding:
         return self._tap.reading()
 
     @property
+    def response_id(self) -> str:
+        """Return the id that the answer has given itself by now; empty before."""
+        return self._tap.account.response_id
+
+    @property
     def cut_kind(self) -> Cut | None:
         """Return why the answer was not read to its end; None where the provider ended it."""
         if self.cut_by:
@@ -97,12 +104,8 @@ class Forwarding:
 
     @property
     def retry_after(self) -> float | None:
-        """Return the seconds that the provider asks to wait, where it says so in seconds."""
-        for name, value in self.raw_headers:
-            if name.lower() == b"retry-after":
-                with contextlib.suppress(ValueError):
-                    return float(value)
-        return None
+        """Return the seconds that the provider asks to wait, None where it says nothing usable."""
+        return seconds_asked(self.raw_headers)
 
     def cut(self, why: str) -> None:
         """Break it off now; the first reason stands."""
@@ -165,8 +168,15 @@ class Forwarding:
             body += raw
             if len(body) > REFUSAL_BYTES_MAX:
                 break
-        self.head = bytes(body[:REFUSAL_BYTES_MAX])
+        self.head = self._without_key(bytes(body[:REFUSAL_BYTES_MAX]))
         self.whole = True
+
+    def _without_key(self, body: bytes) -> bytes:
+        """Return a refusal without the key that was shown: some repeat one that they refuse."""
+        shown = (self._request.headers.get(name, "") for name in KEY_HEADERS)
+        for key in (each.removeprefix("Bearer ").encode() for each in shown):
+            body = body.replace(key, KEY_REMOVED) if key else body
+        return body
 
     async def _answer(self, response: httpx2.Response) -> None:
         events = response.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
@@ -239,10 +249,16 @@ class Forwarding:
         so_far = self._tap.account
         return events and (so_far.began or so_far.ended) and so_far.error is None
 
+    def _goes_on_whole(self, events: bool) -> bool:
+        """Return whether no byte is taken out; of a stream that may be one of another type, too."""
+        return not events and not self._stream
+
     async def _release(self, held: bytearray, *, events: bool) -> None:
         assert self.status is not None
         if not self.passed:
-            headers = passed_back(self.raw_headers, status=self.status, whole=not events)
+            headers = passed_back(
+                self.raw_headers, status=self.status, whole=self._goes_on_whole(events)
+            )
             await self._reply.start(self.status, headers)
         await self._reply.write(bytes(held))
         held.clear()
@@ -253,6 +269,8 @@ class Forwarding:
             return self._tap.feed(raw)
         # A provider that compresses all the same is read beside; its bytes go on as they are.
         self._tap.feed(self._decoder.feed(raw))
+        if self._decoder.lost:
+            self._tap.lose("not_decoded")
         return raw
 
     def _is_event_stream(self) -> bool:
@@ -284,6 +302,11 @@ class Decoder:
         self.encoded = encoding.strip().lower() not in ("", "identity")
         known = encoding.strip().lower() in ("gzip", "deflate")
         self._stream = zlib.decompressobj(zlib.MAX_WBITS | 32) if known else None
+
+    @property
+    def lost(self) -> bool:
+        """Return whether what comes is encoded, and cannot be read any more."""
+        return self.encoded and self._stream is None
 
     def feed(self, raw: bytes) -> bytes:
         """Return what a chunk holds; nothing where it cannot be decoded."""

@@ -9,6 +9,7 @@ from typing import ParamSpec, TypeVar
 import httpx2
 
 from fencepost_worker.client import ControlPlane
+from fencepost_worker.gateway.origins import Origins
 from fencepost_worker.gateway.providers import Provider, Providers
 
 #: Calls of the control plane, and marks on disk, at a time.
@@ -28,6 +29,7 @@ class Links:
     def __init__(self, plane: ControlPlane, providers: Providers) -> None:
         self.plane = plane
         self.providers = providers
+        self.origins = Origins()
         self.closing = threading.Event()
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="gateway")
         self._clients: dict[str, httpx2.AsyncClient] = {}

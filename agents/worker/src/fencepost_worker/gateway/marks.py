@@ -46,8 +46,9 @@ class CallMarks:
     @property
     def lost_usage(self) -> dict[str, int]:
         """Return what it is booked at when nobody knows what became of it."""
-        usage: dict[str, int] = self.marks[OPEN]["lost_usage"]
-        return self.marks.get(SENT, {}).get("lost_usage", usage)
+        mark = self.marks.get(SENT, {})
+        usage: dict[str, int] = mark.get("lost_usage", self.marks[OPEN]["lost_usage"])
+        return usage
 
     @property
     def done(self) -> bool:
@@ -106,8 +107,14 @@ class CallJournal:
     def _append(self, number: int, mark: str, parts: dict[str, Any]) -> int:
         line = durable.encode({"call": number, "mark": mark, "parts": parts}) + b"\n"
         view = memoryview(line)
-        while view:
-            view = view[os.write(self._handle, view) :]
+        try:
+            while view:
+                view = view[os.write(self._handle, view) :]
+        except OSError:
+            # Half a line, of a disk that is full, would hide all that is written behind it.
+            os.ftruncate(self._handle, self._written)
+            os.lseek(self._handle, self._written, os.SEEK_SET)
+            raise
         self.calls.setdefault(number, CallMarks()).marks[mark] = parts
         self._written += len(line)
         return self._written

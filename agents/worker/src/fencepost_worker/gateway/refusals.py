@@ -12,6 +12,7 @@ ATTEMPT_PAUSED = "ATTEMPT_PAUSED"
 TOO_MANY_CALLS = "TOO_MANY_OPEN_CALLS"
 UNREACHABLE = "CONTROL_PLANE_UNREACHABLE"
 NOT_CONFIGURED = "PROVIDER_NOT_CONFIGURED"
+STATE_ELSEWHERE = "STATE_AT_ANOTHER_PROVIDER"
 NOT_REACHED = "PROVIDER_NOT_REACHED"
 ANSWER_LOST = "ANSWER_LOST"
 
@@ -45,6 +46,8 @@ def of_problem(problem: Problem) -> CallRefused:
     """
     soon = problem.after_seconds is not None and problem.after_seconds <= RETRY_AFTER_SECONDS_MAX
     status = 429 if problem.reason == RATE_LIMITED and soon else 403
+    if problem.code == "INVALID_ARGUMENT":
+        status = 400
     reason = problem.reason or problem.code or "REFUSED"
     words = [problem.detail or "The control plane refused the call.", budget_words(problem.current)]
     message = " ".join(each for each in words if each)

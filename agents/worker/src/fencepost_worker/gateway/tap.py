@@ -103,6 +103,11 @@ class Tap:
             return b""
         return self._released(events) + self._let_go(len(self._held))
 
+    def lose(self, flag: str) -> None:
+        """Note that something came that cannot be read; what it was is unknown."""
+        self._account.blank = False
+        self._account.flag(flag)
+
     @property
     def account(self) -> Account:
         """Return what is known by now without counting it, which takes a millisecond."""
@@ -138,7 +143,7 @@ class Tap:
             # Some name the kind of an event outside of it only.
             document = {"type": event.name} | document
         if document is None:
-            self._account.flag("not_understood")
+            self.lose("not_understood")
             return False
         self._account.take_event(document)
         return _is_usage_alone(document)

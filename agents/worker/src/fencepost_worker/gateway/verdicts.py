@@ -238,6 +238,9 @@ def _estimated(reading: Reading, sent: _Sent) -> dict[str, Any] | None:
 
 def _hidden(reading: Reading, endpoint: Endpoint, wanted: ModelRequest) -> bool:
     """Return whether output may have been made that nobody has seen."""
+    unread = "not_understood" in reading.flags and not reading.output_bytes
+    if (unread or "not_decoded" in reading.flags) and endpoint is not Endpoint.EMBEDDINGS:
+        return True
     if reading.ended or reading.finished or endpoint is Endpoint.EMBEDDINGS:
         return False
     return wanted.hidden_output or not wanted.stream

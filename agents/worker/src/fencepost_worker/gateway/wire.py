@@ -1,6 +1,11 @@
 """What goes over the wire beside bodies: which headers pass, and the answer to a program."""
 
+import asyncio
+import contextlib
+import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 Headers = list[tuple[bytes, bytes]]
@@ -24,8 +29,13 @@ KEPT_BACK = frozenset(
 )  # fmt: skip
 #: A program that is told to wait longer would hang; official SDKs obey for hours.
 RETRY_AFTER_SECONDS_MAX = 60
+#: No provider is waited for longer; more is no number that anybody meant.
+WAIT_SECONDS_MAX = 30 * 86_400.0
 STATUS_MAX = 599
 BAD_GATEWAY = 502
+#: What our server sends in no header, though providers do.
+_UNSENDABLE = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+_UNSENDABLE_NAME = re.compile(rb"[^!#$%&'*+.^_`|~0-9A-Za-z-]")
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
@@ -51,6 +61,8 @@ def passed_back(raw: Iterable[tuple[bytes, bytes]], *, status: int, whole: bool)
         length = whole and lower == b"content-length"
         if (lower in KEPT_BACK and not length) or (status >= 400 and _too_long(lower, value)):
             continue
+        if _UNSENDABLE_NAME.search(name) or _UNSENDABLE.search(value):
+            continue
         kept.append((lower, value))
     if status >= 400:
         kept.append((b"x-should-retry", b"false"))
@@ -67,14 +79,66 @@ def _too_long(name: bytes, value: bytes) -> bool:
     return not 0 <= seconds <= RETRY_AFTER_SECONDS_MAX
 
 
+def seconds_asked(raw: Iterable[tuple[bytes, bytes]]) -> float | None:
+    """Return how long a provider asks to wait, in seconds; None where it says nothing usable.
+
+    `Retry-After` has seconds, or a date, which is reckoned from the answer's own.
+    """
+    named = {name.lower(): value.decode("latin-1") for name, value in raw}
+    for name, unit in ((b"retry-after-ms", 1000), (b"retry-after", 1)):
+        with contextlib.suppress(KeyError, ValueError):
+            seconds = float(named[name]) / unit
+            if 0 <= seconds <= WAIT_SECONDS_MAX:
+                return seconds
+    with contextlib.suppress(KeyError, ValueError, TypeError):
+        at = parsedate_to_datetime(named[b"retry-after"])
+        now = parsedate_to_datetime(named[b"date"]) if b"date" in named else datetime.now(UTC)
+        return min(max((at - now).total_seconds(), 0.0), WAIT_SECONDS_MAX)
+    return None
+
+
 class Reply:
     """The answer to a program, which may go away at any time; what is then written is nothing."""
 
     def __init__(self, send: Send) -> None:
-        self._send = send
+        self._send_message = send
+        self._left: asyncio.Future[None] | None = None
         self.started = False
         self.finished = False
-        self.gone = False
+        self._gone = False
+
+    @property
+    def gone(self) -> bool:
+        """Return whether the program went away, or is taken for gone."""
+        return self._gone
+
+    @gone.setter
+    def gone(self, gone: bool) -> None:
+        self._gone = gone
+        if gone:
+            self.release()
+
+    def release(self) -> None:
+        """Wait no more for who does not take what was sent."""
+        if self._left is not None and not self._left.done():
+            self._left.set_result(None)
+
+    async def _send(self, message: MutableMapping[str, Any]) -> None:
+        """Send a part, at the pace at which it is taken, while there is who takes it.
+
+        A connection that nobody reads may stay open after its program has ended: a child of it
+        holds it. Who is taken for gone is not waited for.
+        """
+        if self._left is None:
+            self._left = asyncio.get_running_loop().create_future()
+        sending = asyncio.ensure_future(self._send_message(message))
+        try:
+            await asyncio.wait({sending, self._left}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not sending.done():
+                sending.cancel()
+        if not sending.cancelled() and sending.done():
+            sending.result()
 
     async def start(self, status: int, headers: Headers) -> None:
         """Send status and headers."""

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Sequence
 
+from fencepost_worker.testing.answers import Answer
 from fencepost_worker.testing.provider import StandInProvider
 
 
@@ -19,11 +20,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free one")
     parser.add_argument("--key", help="the one key that it accepts; any without it")
+    parser.add_argument(
+        "--refuse", type=int, default=0, metavar="N", help="answer the first N calls with 503"
+    )
     options = parser.parse_args(arguments)
     stopped = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopped.set())
     provider = StandInProvider(host=options.host, port=options.port, key=options.key)
+    refusal = Answer.error(503, "overloaded_error", "The stand-in was told to refuse this call.")
+    provider.script(*[refusal] * options.refuse)
     try:
         provider.start()
     except OSError as error:

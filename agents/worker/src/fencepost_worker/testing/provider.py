@@ -195,7 +195,8 @@ class StandInProvider:
         self.close()
 
     async def _serve(self, ready: threading.Event) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        stop = asyncio.Event()
+        self._loop, self._stop = asyncio.get_running_loop(), stop
         connections: set[asyncio.Task[None]] = set()
 
         async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -206,6 +207,10 @@ class StandInProvider:
                 await self._talk(reader, writer)
             except (OSError, _Gone, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 pass
+            except asyncio.CancelledError:
+                # Python 3.11 would print each connection that an agent has kept open as a fault.
+                if not stop.is_set():
+                    raise
             finally:
                 connections.discard(task)
                 writer.transport.abort()
@@ -220,7 +225,7 @@ class StandInProvider:
             return
         self._port = server.sockets[0].getsockname()[1]
         ready.set()
-        await self._stop.wait()
+        await stop.wait()
         server.close()
         for task in tuple(connections):
             task.cancel()
