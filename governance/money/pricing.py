@@ -220,7 +220,7 @@ def countable(sent: Any) -> Usage | None:
     """
     if not isinstance(sent, Mapping):
         return None
-    counts = dict.fromkeys(COUNTERS, 0) | {
+    counts: dict[str, Any] = dict.fromkeys(COUNTERS, 0) | {
         name: count for name in COUNTERS if (count := _counted(sent.get(name))) is not None
     }
     for part, whole in reversed(WHOLES):
