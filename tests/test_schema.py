@@ -101,6 +101,7 @@ def test_every_reason_is_stable_and_unique():
         "DEADLINE_EXCEEDED",  # effect none, and unknown
         "ADMISSION_CLOSED",  # of a claim, and `defer` of what was claimed before
         "MODEL_NOT_ALLOWED",  # of this request, and `defer` where no model is in force
+        "RATE_LIMITED",  # of this caller's requests, and `defer` of a model's calls
     }
     assert {reason for reason in reasons if reasons.count(reason) > 1} == shared
 
