@@ -8,9 +8,11 @@ ones apart, becomes an artifact. One that fails has failed the attempt, with wha
 standard error.
 """
 
+import ctypes
 import json
 import mimetypes
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any
 from worker_io import BOUND
 
 MAX_ARTIFACTS = 100
+PR_SET_PDEATHSIG = 1
 
 
 def task_text(request: dict[str, Any]) -> str:
@@ -46,12 +49,22 @@ def files_in(folder: Path) -> list[dict[str, Any]]:
     ][:MAX_ARTIFACTS]
 
 
+def end_with_us() -> None:
+    """Bind the program to this one's life, as the worker has bound this one to its own."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def main() -> None:
     """Run the program and answer for it."""
     request = json.load(sys.stdin)
     folder = Path(os.environ["FENCEPOST_ARTIFACTS"])
     done = subprocess.run(
-        sys.argv[1:], input=task_text(request), stdout=subprocess.PIPE, text=True, cwd=folder
+        sys.argv[1:],
+        input=task_text(request),
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        preexec_fn=end_with_us if sys.platform == "linux" else None,
     )
     if done.returncode != 0:
         # Its standard error is ours: the worker has it already.

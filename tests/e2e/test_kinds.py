@@ -10,9 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -21,9 +24,10 @@ from django.core.management import call_command
 from fencepost_worker.gateway.faces import Endpoint
 from fencepost_worker.testing import Answer, StandInProvider
 from fencepost_worker.testing.answers import event
-from governance.money.models import Reservation, Resolution
+from governance.money.models import Budget, Reservation, Resolution
 from jobs import objects, wakeups
 from jobs.models import Attempt, Job
+from jobs.transitions import controls
 
 PATIENCE_SECONDS = 60
 ROOT = Path(__file__).resolve().parents[2]
@@ -129,7 +133,7 @@ KINDS = (
     Kind("OpenAI SDK", nothing_special, (CHAT,), OF_OPENAI),
     Kind("Anthropic SDK", nothing_special, (SONNET,), OF_ANTHROPIC),
     Kind("LangGraph", a_tool_first, (CHAT, CHAT), OF_OPENAI),
-    Kind("pydantic-ai", in_the_shape, (CHAT,), "pydantic_ai.exceptions.ModelHTTPError"),
+    Kind("pydantic-ai", in_the_shape, (CHAT,), "status_code: 403"),
     Kind(
         "A coding agent's command line",
         two_files_first,
@@ -203,9 +207,13 @@ def environment(tmp_path, live_server, submitter_token) -> dict[str, str]:
     """Return the variables of a shell in which the page's commands are there."""
     programs = tmp_path / "bin"
     programs.mkdir()
-    for name, words in {"python": "", "fencepost-worker": "-m fencepost_worker"}.items():
+    words = {
+        "python": f'"$@" 2>>{tmp_path}/errors.log',
+        "fencepost-worker": '-m fencepost_worker "$@"',
+    }
+    for name, arguments in words.items():
         script = programs / name
-        script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words} "$@"\n')
+        script.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments}\n")
         script.chmod(0o755)
     kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
     return kept | {
@@ -297,3 +305,133 @@ def test_a_coding_agent_counts_as_such_tools_do(run, provider) -> None:
     assert {each.path for each in counted} == {"/v1/messages/count_tokens?beta=true"}
     assert len(counted) == 2
     assert Reservation.objects.count() == len(kind.calls), "counts reserve nothing"
+
+
+# --- When it does not go on ----------------------------------------------------------------------
+
+
+@each_kind
+def test_where_there_is_no_room_nothing_is_called_and_no_attempt_is_lost(
+    run, provider, kind, configured
+) -> None:
+    budget = Budget.objects.get(scope="job_type", key="content_prep")
+    call_command("act", "budget.set_caps", str(budget.pk), "--cap", "0", "--reason", "a test")
+    assert run(kind).wait(PATIENCE_SECONDS) == 0
+
+    job = the_job()
+    attempt = Attempt.objects.get(job=job)
+    assert (job.state, attempt.outcome) == ("queued", "deferred")
+    assert job.attempts_left == job.max_attempts
+    assert attempt.error_message.startswith("BUDGET_EXHAUSTED: ")
+    assert kind.no_room in (configured.parent / "errors.log").read_text()
+    assert f"`{kind.no_room}`" in " ".join(section(kind.heading).split())
+    assert [each for each in provider.requests if each.endpoint is not Endpoint.COUNT_TOKENS] == []
+
+
+@each_kind
+def test_a_stop_ends_the_program_and_cuts_its_call(run, provider, kind, often_told) -> None:
+    for endpoint in (Endpoint.CHAT, Endpoint.MESSAGES):
+        provider.script(Answer.silence(), Answer.silence(), endpoint=endpoint)
+    process = run(kind)
+    assert provider.wait_for(
+        lambda asked: any(each.endpoint is not Endpoint.COUNT_TOKENS for each in asked),
+        timeout_s=PATIENCE_SECONDS,
+    )
+    controls.stop(task_id="example-release-notes", **BY)
+    assert process.wait(PATIENCE_SECONDS) == 0
+
+    assert the_job().state == "stopped"
+    assert all(each.left for each in provider.requests if each.endpoint.spends)
+    ends = Resolution.objects.select_related("reservation").all()
+    assert {(each.reservation.state, each.cost_basis) for each in ends} <= {
+        ("failed", "estimate"),
+        ("settled", "estimate"),
+    }
+
+
+def test_a_pause_lets_the_open_call_end_and_the_program_stand_still(
+    run, provider, often_told
+) -> None:
+    kind = KINDS[0]
+    goes_on = Event()
+    answer = completion(content=provider.text)
+    provider.script(replace(answer, parts=(goes_on, *answer.parts)))
+    process = run(kind)
+    assert provider.wait_for(bool, timeout_s=PATIENCE_SECONDS)
+    controls.pause(task_id="example-release-notes", **BY)
+    eventually(lambda: "T" in states_below(process.pid))
+    goes_on.set()
+    eventually(lambda: Resolution.objects.exists())
+    assert the_job().state == "active"
+    assert "T" in states_below(process.pid)
+    controls.resume(task_id="example-release-notes", **BY)
+    assert process.wait(PATIENCE_SECONDS) == 0
+
+    assert the_job().state == "completed"
+    assert Resolution.objects.get().cost_basis == "usage"
+
+
+def test_a_killed_worker_takes_the_program_along_and_the_next_one_goes_on(run, provider) -> None:
+    kind = KINDS[0]
+    provider.script(Answer.silence(), endpoint=Endpoint.CHAT)
+    worker = run(kind)
+    assert provider.wait_for(bool, timeout_s=PATIENCE_SECONDS)
+    programs = below(worker.pid)
+    assert len(programs) > 1
+    worker.kill()
+    worker.wait(PATIENCE_SECONDS)
+    eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in programs))
+
+    assert run(kind).wait(PATIENCE_SECONDS) == 0
+    outcomes = Attempt.objects.order_by("number").values_list("outcome", "error_code")
+    assert list(outcomes) == [("failed", "OUTCOME_UNKNOWN"), ("completed", "")]
+    assert the_job().state == "completed"
+    assert len(provider.requests) == 2, "the second is of the second attempt"
+    bases = Resolution.objects.order_by("reservation__attempt").values_list("cost_basis")
+    assert [basis for (basis,) in bases] == ["estimate", "usage"]
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    """Wait until the condition holds."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def below(pid: int) -> set[int]:
+    """Return a process's children and theirs."""
+    try:
+        # Each thread has children of its own.
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        own = {int(word) for each in threads for word in (each / "children").read_text().split()}
+    except FileNotFoundError:
+        return set()
+    return own.union(*map(below, own))
+
+
+def states_below(pid: int) -> set[str]:
+    """Return the states of the processes below one, as the system writes them."""
+    found = set()
+    for each in below(pid):
+        with suppress(FileNotFoundError):
+            found.add(Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()[0])
+    return found
+
+
+# --- Test your own agent -------------------------------------------------------------------------
+
+
+def test_the_test_of_the_page_passes(environment, place) -> None:
+    (place / "test_agent.py").write_text(block("Test your own agent", "python"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--noconftest"]
+    done = subprocess.run(
+        [*command, "--rootdir", ".", "-c", os.devnull, "-p", "no:django", "test_agent.py"],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout

@@ -220,7 +220,8 @@ class Run:
         for example in self.showcase.examples:
             job = Job.objects.get(task_id=example.task_id)
             page = reverse("admin:jobs_job_change", args=[job.pk])
-            self.say(f"Job       {url}{page}  {example.task_id}")
+            calls = " (calls a model)" if job.task_type == GOVERNED_TYPE else ""
+            self.say(f"Job       {url}{page}  {example.task_id}{calls}")
 
     def keep_serving(self) -> None:
         """Serve until it is time to stop."""
