@@ -18,7 +18,7 @@ from tests.settings import WORKER_SOURCE
 
 PATIENCE_SECONDS = 30
 #: More than the points of one job's life, so that the last runs are ones without a kill.
-POINTS = 24
+POINTS = 27
 NEVER = {"rule": "never", "after_seconds": None}
 
 #: Counts durable writes and heard answers, and kills the process after the one that it is told.

@@ -3,11 +3,12 @@
 import json
 import logging
 import os
+from contextlib import nullcontext
 
 import pytest
 
 from fencepost_worker import __main__ as program_of_worker
-from fencepost_worker import heartbeats
+from fencepost_worker import assembly, heartbeats
 from fencepost_worker.client import Answer, ControlPlane, Problem, Refused
 from fencepost_worker.heartbeats import HeartbeatLoop
 from fencepost_worker.lease import Lease, Terms
@@ -384,7 +385,7 @@ def test_a_worker_whose_heartbeats_stop_takes_no_more_work_and_ends_with_a_code_
     monkeypatch.setattr(
         HeartbeatLoop, "_wait_until", lambda self, due: (_ for _ in ()).throw(OSError("gone"))
     )
-    monkeypatch.setattr(program_of_worker, "_obey_signals", lambda *args, **options: None)
+    monkeypatch.setattr(program_of_worker, "obeyed_signals", lambda *_, **options: nullcontext())
     monkeypatch.setattr(program_of_worker, "_log_as_json", lambda: None)
     options = ["--url", plane.url, "--token", TOKEN, "--agent", "hermes"]
     options += ["--data", str(tmp_path / "data"), "--wait-seconds", "1", "--", *program("answer()")]
@@ -396,7 +397,7 @@ def test_a_worker_whose_heartbeats_stop_takes_no_more_work_and_ends_with_a_code_
         return planes[-1]
 
     # A process closes its connections by ending; this one goes on.
-    monkeypatch.setattr(program_of_worker, "ControlPlane", made)
+    monkeypatch.setattr(assembly, "ControlPlane", made)
     code = program_of_worker.main(options)
     planes[0].close()
     assert code == program_of_worker.EXIT_STOPPED

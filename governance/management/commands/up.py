@@ -26,7 +26,7 @@ from governance.money import catalogue
 from governance.money.models import LanguageModel
 from governance.money.pricing import RateSet
 from jobs import bootstrap
-from jobs.models import Effects, Job, ModelUse
+from jobs.models import Effects, Job, JobType, ModelUse
 from jobs.transitions import TypeSettings, configure_job_type
 
 POSTGRESQL_MIN = 15
@@ -217,10 +217,11 @@ class Run:
         self.say(f"Console   {url}{reverse('admin:index')}")
         with suppress(NoReverseMatch):
             self.say(f"API docs  {url}{reverse('api-docs')}")
+        governed = JobType.objects.get(name=GOVERNED_TYPE).pk
         for example in self.showcase.examples:
             job = Job.objects.get(task_id=example.task_id)
             page = reverse("admin:jobs_job_change", args=[job.pk])
-            calls = " (calls a model)" if job.task_type == GOVERNED_TYPE else ""
+            calls = " (calls a model)" if job.job_type_id == governed else ""
             self.say(f"Job       {url}{page}  {example.task_id}{calls}")
 
     def keep_serving(self) -> None:
