@@ -139,7 +139,7 @@ def test_only_the_attempts_own_program_is_answered(
 def test_a_request_without_end_is_read_no_further(
     table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost_worker.gateway.app.BODY_BYTES_MAX", 1000)
+    monkeypatch.setattr("fencepost_worker.gateway.bodies.BODY_BYTES_MAX", 1000)
     seat = table()
     assert seat.ask(content=b"x" * 1001).status_code == 413
 

@@ -12,6 +12,7 @@ from starlette.datastructures import Headers
 
 from fencepost_worker.gateway import refusals
 from fencepost_worker.gateway.attempts import GovernedAttempt, Spent
+from fencepost_worker.gateway.bodies import Bodies, HeldBody
 from fencepost_worker.gateway.booking import Desk
 from fencepost_worker.gateway.calls import GovernedCall, Incoming, answer_refusal
 from fencepost_worker.gateway.catalogue import Catalogue
@@ -25,8 +26,6 @@ from fencepost_worker.gateway.wire import Reply, Send
 
 log = logging.getLogger("fencepost_worker")
 
-#: A request that is larger is refused, and read no further.
-BODY_BYTES_MAX = 64 * 1024 * 1024
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 KEY_HEADERS = ("authorization", "x-api-key")
 
@@ -49,6 +48,7 @@ class GatewayApp:
         self._links = links
         self._seats: dict[bytes, Seat] = {}
         self._attempts: set[RunningAttempt] = set()
+        self._bodies = Bodies()
         #: The port that it is reached at, which a Host header must name.
         self.port = 0
 
@@ -99,31 +99,51 @@ class GatewayApp:
             if endpoint is Endpoint.MODELS:
                 await self._models(seat, scope["path"], face, reply)
                 return
-            body = await _read_body(receive)
+            await self._read_and_call(seat, endpoint, face, scope, receive, reply)
+        except CallRefused as refusal:
+            await answer_refusal(reply, face, refusal)
+
+    async def _read_and_call(
+        self,
+        seat: Seat,
+        endpoint: Endpoint,
+        face: Face,
+        scope: Scope,
+        receive: Receive,
+        reply: Reply,
+    ) -> None:
+        """Read a request's body, and make its call; the body's room is held until it is booked."""
+        held = self._bodies.begin(seat)
+        try:
             incoming = Incoming(
                 endpoint=endpoint,
                 face=face,
                 path=scope["path"],
                 query=scope["query_string"].decode("latin-1"),
                 headers=scope["headers"],
-                body=body,
+                body=await _read_body(receive, held),
             )
-            await self._call(seat, incoming, receive, reply)
-        except CallRefused as refusal:
-            await answer_refusal(reply, face, refusal)
-
-    async def _call(self, seat: Seat, incoming: Incoming, receive: Receive, reply: Reply) -> None:
-        """Make a call in a task of its own, which the connection's end does not end."""
-        kind = GovernedCall if incoming.endpoint.spends else CountTokens
-        call = kind(incoming, running=seat.running, desk=seat.desk, links=self._links, reply=reply)
-        task = asyncio.get_running_loop().create_task(call.run())
-        seat.running.tasks.add(task)
-        task.add_done_callback(seat.running.tasks.discard)
+            task, call = self._begin(seat, incoming, reply)
+        except BaseException:
+            held.release()
+            raise
+        task.add_done_callback(lambda _: held.release())
         watching = asyncio.ensure_future(_watch(receive, call))
         try:
             await call.answered.wait()
         finally:
             watching.cancel()
+
+    def _begin(
+        self, seat: Seat, incoming: Incoming, reply: Reply
+    ) -> tuple[asyncio.Task[None], GovernedCall | CountTokens]:
+        """Begin a call in a task of its own, which the connection's end does not end."""
+        kind = GovernedCall if incoming.endpoint.spends else CountTokens
+        call = kind(incoming, running=seat.running, desk=seat.desk, links=self._links, reply=reply)
+        task = asyncio.get_running_loop().create_task(call.run())
+        seat.running.tasks.add(task)
+        task.add_done_callback(seat.running.tasks.discard)
+        return task, call
 
     def _seat(self, headers: Headers) -> Seat:
         """Return the attempt whose key a request has.
@@ -151,20 +171,19 @@ class GatewayApp:
         await reply.whole(200, [(b"content-type", b"application/json")], content)
 
 
-async def _read_body(receive: Receive) -> bytes:
-    """Return a request's body.
+async def _read_body(receive: Receive, held: HeldBody) -> bytes:
+    """Return a request's body, whose room is taken as it comes.
 
-    :raises CallRefused: it is too large; it is read no further.
+    :raises CallRefused: it is too large, by itself or with others; it is read no further.
     """
     parts = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise CallRefused(400, "REQUEST_UNREADABLE", "The request broke off.")
-        parts += message.get("body", b"")
-        if len(parts) > BODY_BYTES_MAX:
-            most = f"A request has {BODY_BYTES_MAX} bytes at most."
-            raise CallRefused(413, "REQUEST_TOO_LARGE", most)
+        part = message.get("body", b"")
+        held.grow(len(part))
+        parts += part
         if not message.get("more_body", False):
             return bytes(parts)
 

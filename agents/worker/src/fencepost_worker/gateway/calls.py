@@ -352,6 +352,7 @@ class GovernedCall:
             wanted=wanted,
             output_limit=self._limit(routed),
             cut=forwarding.cut_kind,
+            model=routed.model,
         )
         self._note_refusal(provider, routed, forwarding)
         if endpoint is Endpoint.RESPONSES:

@@ -138,6 +138,7 @@ class ModelRequest:
     :param background: the answer is to be made after the request has ended.
     :param include_usage: usage is asked for in a stream of chat completions.
     :param hidden_output: it asks for reasoning that is billed and not shown.
+    :param reasoning_off: it asks for none, of a model that may reason by itself.
     :param images: pictures in the input, inline or by address.
     :param pages: pages of files inline, at least; by their bytes.
     :param audio_seconds: seconds of sound inline, at most; by its bytes.
@@ -155,6 +156,7 @@ class ModelRequest:
     background: bool = False
     include_usage: bool = False
     hidden_output: bool = False
+    reasoning_off: bool = False
     images: int = 0
     pages: int = 0
     audio_seconds: int = 0
@@ -183,7 +185,8 @@ def read_request(endpoint: Endpoint, body: bytes) -> ModelRequest:
             previous=_previous(layout),
             background=_of_type(layout, "background", bool, False),
             include_usage=_includes_usage(layout),
-            hidden_output=endpoint.face is Face.OPENAI and _reasons(layout),
+            hidden_output=_effort(endpoint, layout) not in (None, "none"),
+            reasoning_off=_effort(endpoint, layout) == "none",
             images=parts.images,
             pages=parts.pages,
             audio_seconds=parts.audio_seconds,
@@ -333,9 +336,11 @@ def _includes_usage(layout: Layout) -> bool:
     return _member_of(layout, "stream_options").get("include_usage") is True
 
 
-def _reasons(layout: Layout) -> bool:
-    effort = layout.value("reasoning_effort") or _member_of(layout, "reasoning").get("effort")
-    return effort not in (None, "none")
+def _effort(endpoint: Endpoint, layout: Layout) -> Any:
+    """Return the effort of reasoning that is asked for; None where nothing says it."""
+    if endpoint.face is not Face.OPENAI:
+        return None
+    return layout.value("reasoning_effort") or _member_of(layout, "reasoning").get("effort")
 
 
 def _refers(layout: Layout) -> bool:

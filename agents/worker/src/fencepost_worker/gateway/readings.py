@@ -59,6 +59,7 @@ class Reading:
     :param began: any output was seen.
     :param error: an error inside the answer; the first thing in it, where `began` is False.
     :param blank: nothing came but white space and comments.
+    :param reasoned: reasoning began, which is billed whole and shown in parts, or not at all.
     :param provider_cost_usd: what the provider says that it costs.
     :param usage_sent: the usage as it was sent, put together.
     :param flags: what a person should look at.
@@ -75,6 +76,7 @@ class Reading:
     began: bool = False
     error: ProviderError | None = None
     blank: bool = True
+    reasoned: bool = False
     provider_cost_usd: float | None = None
     usage_sent: Any = None
     flags: tuple[str, ...] = ()
@@ -93,6 +95,7 @@ class Account:
     ended: bool = False
     began: bool = False
     blank: bool = True
+    reasoned: bool = False
     error: ProviderError | None = None
     flags: list[str] = field(default_factory=list)
     _usage: Any = None
@@ -180,6 +183,7 @@ class Account:
             began=self.began,
             error=self.error,
             blank=self.blank,
+            reasoned=self.reasoned,
             provider_cost_usd=_cost_of(sent),
             usage_sent=self._usage,
             flags=tuple(dict.fromkeys(flags)),
@@ -264,7 +268,9 @@ class Account:
             self._write(event.get("delta"))
         elif kind == "response.output_item.added":
             self.began = True
-            self._write((event.get("item") or {}).get("name"))
+            item = event.get("item") if isinstance(event.get("item"), dict) else {}
+            self.reasoned = self.reasoned or item.get("type") == "reasoning"
+            self._write(item.get("name"))
         elif kind == "response.output_item.done":
             self._take_search(event.get("item"))
         elif isinstance(response, dict):
@@ -303,7 +309,10 @@ class Account:
             self._take_message(message)
         elif kind == "content_block_start":
             self.began = True
-            self._write(event.get("content_block"))
+            block = event.get("content_block")
+            kind = block.get("type") if isinstance(block, dict) else ""
+            self.reasoned = self.reasoned or kind in _THINKING
+            self._write(block)
         elif kind == "content_block_delta":
             self._write(event.get("delta"))
         elif kind == "message_delta":
@@ -333,6 +342,8 @@ class Account:
         self.take_usage(usage, final=True)
 
 
+#: Blocks of a message of which less is shown than is billed.
+_THINKING = ("thinking", "redacted_thinking")
 #: States of a response after which its usage does not grow.
 _OVER = ("completed", "incomplete", "failed", "cancelled")
 #: Words for inference that costs what the list says.

@@ -53,6 +53,12 @@ _OWN_FAULT = frozenset(
         "422",
     }
 )
+#: Models that reason without being asked to, bill it as output, and do not show it.
+_REASONS_UNSEEN = re.compile(
+    r"(?:^|[/.])(?:o[1-9]\b|gpt-[5-9](?!.*chat)|codex|gemini-(?:2\.5|[3-9])"
+    r"|grok-(?:3-mini|[4-9])(?!.*non-reasoning))",
+    re.IGNORECASE,
+)
 _DEARER = {"flex": 0, "default": 1, "standard": 1, "auto": 1, "priority": 2}
 _DEARER_THAN_ANY = 9
 _TIER = "service_tier="
@@ -98,6 +104,7 @@ def verdict(
     wanted: ModelRequest | None = None,
     output_limit: int | None = None,
     cut: Cut | None = None,
+    model: str = "",
 ) -> Verdict:
     """Return what a call came to.
 
@@ -107,9 +114,11 @@ def verdict(
     :param wanted: the request, for an estimate of what nobody counted.
     :param output_limit: the limit of output that was sent, for each choice.
     :param cut: why the body was not read to its end, None where the provider ended it.
+    :param model: the model that was asked, where the answer names none.
     """
+    sent = _Sent(endpoint, wanted, output_limit, model or (wanted and wanted.model) or "")
     if status is None or not 200 <= status < 300:
-        return _of_status(status, head, _Sent(endpoint, wanted, output_limit), cut)
+        return _of_status(status, head, sent, cut)
     if not endpoint.spends:
         return Verdict("settled", "none")
     if reading.error is not None and not reading.began and not _spent(reading):
@@ -119,7 +128,7 @@ def verdict(
         )
     if reading.blank and cut is None:
         return Verdict("failed", "none", None, True, "empty_answer", ("closed_before_answer",))
-    return _of_answer(reading, _Sent(endpoint, wanted, output_limit), cut)
+    return _of_answer(reading, sent, cut)
 
 
 @dataclass(frozen=True)
@@ -129,6 +138,7 @@ class _Sent:
     endpoint: Endpoint
     wanted: ModelRequest | None
     output_limit: int | None
+    model: str
 
 
 def _of_answer(reading: Reading, sent: _Sent, cut: Cut | None) -> Verdict:
@@ -227,7 +237,7 @@ def _estimated(reading: Reading, sent: _Sent) -> dict[str, Any] | None:
             return None  # the control plane holds what such input may have
         seen["input_tokens"] = -(-wanted.estimated_text_bytes // BYTES_PER_TOKEN)
     output = -(-reading.output_bytes // BYTES_PER_TOKEN)
-    if _hidden(reading, sent.endpoint, wanted):
+    if _hidden(reading, sent, wanted):
         limit = sent.output_limit or wanted.max_output_tokens
         if limit is None:
             return None
@@ -236,11 +246,25 @@ def _estimated(reading: Reading, sent: _Sent) -> dict[str, Any] | None:
     return seen
 
 
-def _hidden(reading: Reading, endpoint: Endpoint, wanted: ModelRequest) -> bool:
+def _hidden(reading: Reading, sent: _Sent, wanted: ModelRequest) -> bool:
     """Return whether output may have been made that nobody has seen."""
-    unread = "not_understood" in reading.flags and not reading.output_bytes
-    if (unread or "not_decoded" in reading.flags) and endpoint is not Endpoint.EMBEDDINGS:
-        return True
-    if reading.ended or reading.finished or endpoint is Endpoint.EMBEDDINGS:
+    if sent.endpoint is Endpoint.EMBEDDINGS:
         return False
-    return wanted.hidden_output or not wanted.stream
+    unread = "not_understood" in reading.flags and not reading.output_bytes
+    if unread or "not_decoded" in reading.flags:
+        return True
+    if reading.reasoned:
+        return True
+    if reading.ended or reading.finished:
+        return False
+    return not wanted.stream or wanted.hidden_output or _reasons_unseen(reading, sent, wanted)
+
+
+def _reasons_unseen(reading: Reading, sent: _Sent, wanted: ModelRequest) -> bool:
+    """Return whether its model reasons by itself, and its stream does not say whether it did.
+
+    Streams of messages name each block of thinking; those of the other face say nothing of it.
+    """
+    if sent.endpoint is Endpoint.MESSAGES or wanted.reasoning_off:
+        return False
+    return bool(_REASONS_UNSEEN.search(reading.model or sent.model))
