@@ -178,4 +178,4 @@ def test_want_of_room_is_asked_about_again_soon(plane, client):
     asking.refused("b", refusal())
 
     offered, other = asking.breaker.rests()
-    assert other.until - offered.until > 200
+    assert other.until - offered.until > 290

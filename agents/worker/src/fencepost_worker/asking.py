@@ -20,8 +20,9 @@ TYPES_FRESH_SECONDS = 60.0
 #: What a worker without the means for a type says of it holds for so long, and is said anew.
 UNSERVED_SECONDS = 600
 ANSWER_TIMEOUT_SECONDS = 5.0
-#: Want of room is the control plane's to end, at any moment: it is asked again soon.
-OFFERED_REST_SECONDS = 60.0
+#: Want of room is the control plane's to end, at any moment, and it keeps such work back by itself:
+#: a longer rest would hold up a queue whose budget is back.
+OFFERED_REST_SECONDS = 5.0
 REASON_CHARS = 200
 NOT_ASKING_MAX = 64
 #: `model_use` of a type whose jobs are not complete without a call of a model.
