@@ -309,9 +309,10 @@ class TestWhatHasNoRoom:
         plan = plans.plan_of((CLAIMABLE.by_type, params), disabled=("seqscan", "bitmapscan"))
 
         picked = list(plans.nodes(plans.subplan(plan, "CTE picked")))
-        [walk] = [node for node in picked if node.get("Index Name") == "job_claim_type_idx"]
+        walks = [node for node in picked if node.get("Index Name") == "job_claim_type_idx"]
+        assert walks
         for named in ("agent_id", "job_type_id", "priority", "GREATEST"):
-            assert named in walk["Index Cond"]
+            assert all(named in walk["Index Cond"] for walk in walks)
         assert "job_claim_idx" not in {node.get("Index Name") for node in picked}
 
 
