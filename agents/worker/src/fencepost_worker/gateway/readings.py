@@ -268,7 +268,8 @@ class Account:
             self._write(event.get("delta"))
         elif kind == "response.output_item.added":
             self.began = True
-            item = event.get("item") if isinstance(event.get("item"), dict) else {}
+            added = event.get("item")
+            item: dict[str, Any] = added if isinstance(added, dict) else {}
             self.reasoned = self.reasoned or item.get("type") == "reasoning"
             self._write(item.get("name"))
         elif kind == "response.output_item.done":
