@@ -328,7 +328,8 @@ def test_where_there_is_no_room_nothing_is_called_and_no_attempt_is_lost(
     assert [each for each in provider.requests if each.endpoint is not Endpoint.COUNT_TOKENS] == []
 
 
-@each_kind
+# What a stop does is the worker's doing: of each API one kind tells.
+@pytest.mark.parametrize("kind", KINDS[:2], ids=lambda kind: kind.heading)
 def test_a_stop_ends_the_program_and_cuts_its_call(run, provider, kind, often_told) -> None:
     for endpoint in (Endpoint.CHAT, Endpoint.MESSAGES):
         provider.script(Answer.silence(), Answer.silence(), endpoint=endpoint)

@@ -158,8 +158,8 @@ def run_worker(routing, program, tmp_path):
 
 @pytest.mark.parametrize(
     ("effects", "kill_at"),
-    [("model_only", point) for point in range(1, POINTS + 1, 2)]
-    + [("external", point) for point in range(2, POINTS + 1, 6)],
+    [("model_only", point) for point in range(1, POINTS + 1, 4)]
+    + [("external", point) for point in range(2, POINTS + 1, 10)],
 )
 def test_a_kill_at_any_point_asks_the_provider_once_and_leaves_no_call_open(
     routing, run_worker, tmp_path, effects, kill_at
