@@ -165,7 +165,7 @@ def parse_strict(
         ) from error
     except RecursionError as error:
         raise NotStrictJson(f"nested deeper than {depth_max}") from error
-    if type(value) is dict and kept in value:
+    if kept and type(value) is dict and kept in value:
         value[kept] = _as_strict(value[kept], depth_max - 1, members_max)
     fault = _fault(value, "", depth_max, members_max)
     if fault is not None and batch:

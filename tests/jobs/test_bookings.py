@@ -244,7 +244,9 @@ class Bookings(RuleBasedStateMachine):
             said.append(self.of_all.get(external, {}))
             rows = [
                 *UnreservedUse.objects.filter(external_request_id=external, usage_odd=False),
-                *Resolution.objects.filter(reservation__external_request_id=external),
+                *Resolution.objects.filter(
+                    reservation__external_request_id=external, usage_odd=False
+                ),
             ]
             for name in ("input_tokens", "output_tokens"):
                 counted = sum(getattr(row, name) or 0 for row in rows)

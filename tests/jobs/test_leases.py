@@ -287,7 +287,7 @@ def lease_updates() -> tuple[int, int]:
 def test_beats_are_heap_only_updates(running: Any, worker: Entry) -> None:
     # What tests before this one left in the pages is none of its own.
     with connection.cursor() as cursor:
-        cursor.execute("VACUUM jobs_lease")
+        cursor.execute("VACUUM FULL jobs_lease")
     beats = [running().binding for _ in range(20)]
     updates_before, hot_before = lease_updates()
 

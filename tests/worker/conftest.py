@@ -1,5 +1,6 @@
 """A control plane in a thread that answers as the contract says, with faults on demand."""
 
+import asyncio
 import base64
 import json
 import os
@@ -8,11 +9,12 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -33,6 +35,8 @@ from fencepost_worker.workspace import Workspaces
 from governance.core.digests import NotStrictJson, parse_strict
 from governance.web.reading import BODY_BYTES_MAX
 from tests.settings import WORKER_SOURCE
+
+T = TypeVar("T")
 
 PATIENCE_SECONDS = 20
 TOKEN = "fp_test.secret"
@@ -61,6 +65,12 @@ class Fault:
     body: dict[str, Any] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
     applied: bool = False
+
+
+def apart(work: Coroutine[Any, Any, T]) -> T:
+    """Run it in a thread of its own: a test in a browser leaves this one with a running loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def problem(status: int, code: str, reason: str, rule: str, **over: Any) -> dict[str, Any]:

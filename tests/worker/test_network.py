@@ -1,6 +1,5 @@
 """Proxies, private authorities and client certificates, with real servers of each."""
 
-import asyncio
 import datetime
 import json
 import logging
@@ -31,7 +30,7 @@ from fencepost_worker.network import (
     is_loopback,
     proxy_of,
 )
-from tests.worker.conftest import TOKEN
+from tests.worker.conftest import TOKEN, apart
 
 ASK = Call("GET", "/v1/jobs/task-1")
 #: A name that no resolver knows: what reaches it went through the proxy.
@@ -343,7 +342,7 @@ def test_the_gateway_reaches_its_providers_as_the_worker_reaches_the_plane(
         finally:
             await links.close_clients()
 
-    assert asyncio.run(ask()).json() == {"peer": "hermes"}
+    assert apart(ask()).json() == {"peer": "hermes"}
     assert proxy.asked == [f"{NOWHERE}:{site.port}"]
     links.close()
     plane.close()

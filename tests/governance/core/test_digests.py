@@ -239,3 +239,8 @@ def test_surrogate_pairs_and_finite_numbers_are_read():
     body = '{"a": "\\ud83d\\ude00é", "n": [1.5, -0.0, 1e-7, 9007199254740991]}'.encode()
 
     assert digests.parse_strict(body) == {"a": "😀é", "n": [1.5, 0.0, 1e-7, 2**53 - 1]}
+
+
+def test_a_member_without_a_name_is_kept_for_nobody():
+    with pytest.raises(digests.NotStrictJson):
+        digests.parse_strict(b'{"": 9007199254740993}')

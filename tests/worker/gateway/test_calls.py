@@ -1,6 +1,5 @@
 """Calls through the gateway with the official clients: routed before, passed through, settled."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Callable
@@ -10,6 +9,7 @@ import openai
 import pydantic
 
 from fencepost_worker.testing.provider import TEXT
+from tests.worker.conftest import apart
 from tests.worker.gateway.conftest import PROVIDER_KEY, Table
 
 ASKED = [{"role": "user", "content": "Say hello."}]
@@ -174,7 +174,7 @@ def test_the_asynchronous_clients_work_alike(table: Callable[..., Table]) -> Non
             ) as messages:
                 return said, await messages.get_final_text()
 
-    assert asyncio.run(both()) == (TEXT, TEXT)
+    assert apart(both()) == (TEXT, TEXT)
     assert [used(end) for end in seat.books.settled(2)] == [SETTLED] * 2
 
 

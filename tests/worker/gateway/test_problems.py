@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from fencepost_worker.gateway.faces import Endpoint, Face
 from fencepost_worker.gateway.problems import error_answer, error_event
 from fencepost_worker.testing import Answer, StandInProvider
 from fencepost_worker.testing.answers import Counts, chat_events, message_events, response_events
+from tests.worker.conftest import apart
 
 ASKED = [{"role": "user", "content": "Hello?"}]
 REASON = "BUDGET_EXHAUSTED"
@@ -117,7 +117,7 @@ def test_the_async_clients_say_the_same(provider: StandInProvider, face: Face) -
     refuse(provider, face, 403)
     kind = openai.PermissionDeniedError if face is Face.OPENAI else anthropic.PermissionDeniedError
     with pytest.raises(kind, match=REASON) as refused:
-        asyncio.run(ask())
+        apart(ask())
     assert refused.value.response.headers["x-fencepost-reason"] == REASON
     assert len(provider.requests) == 1
 
