@@ -10,7 +10,7 @@ from typing import Any
 from governance.core import audit, outbox, sql
 from governance.money.models import CURRENCY, Budget, BudgetWindow
 from governance.money.pricing import text_of, window_of
-from governance.money.scopes import Scopes
+from governance.money.scopes import Scopes, columns_of
 
 #: Of the open reservations of a full budget so many are told.
 HOLDS_TOLD_MAX = 5
@@ -103,13 +103,27 @@ def windows(scopes: Scopes, at: datetime) -> dict[str, Any]:
     kinds = list(Budget.Window.values)
     bounds = [window_of(kind, at) for kind in kinds]
     return {
-        "scopes": [each.scope for each in scopes],
-        "keys": [each.key for each in scopes],
-        "every": [each.every for each in scopes],
+        **columns_of(scopes),
         "kinds": kinds,
         "starts": [start for start, _ in bounds],
         "ends": [end for _, end in bounds],
     }
+
+
+def lock_room(scopes: Scopes, at: datetime, *first: sql.Statement) -> list[sql.Row]:
+    """Open the windows of an instant, lock them by id, and return what room they have.
+
+    :param first: what is sent before, in the same round trip.
+    """
+    params = windows(scopes, at)
+    *_, room = sql.pipeline(
+        *first,
+        sql.Statement(OPEN_WINDOWS, params),
+        sql.Statement(LOCK_WINDOWS, params),
+        sql.Statement(READ_ROOM, params),
+    )
+    # One that an earlier release makes meanwhile counts from the next call.
+    return [row for row in room if row["id"] is not None]
 
 
 def tell(

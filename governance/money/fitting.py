@@ -17,7 +17,7 @@ from django.db import transaction
 
 from governance.core import sql
 from governance.money import metering
-from governance.money.budgets import LOCK_WINDOWS, OPEN_WINDOWS, READ_ROOM, windows
+from governance.money.budgets import READ_ROOM, lock_room, windows
 from governance.money.pricing import PriceList, text_of
 from governance.money.scopes import OF_MODEL, Scopes, scopes_of_model, scopes_of_models
 
@@ -112,7 +112,7 @@ def fit(
     """
     first = [SAVE_BEFORE_LIMITS] if limited else []
     if not by_model:
-        room = _locked(scopes, at, *first)
+        room = lock_room(scopes, at, *first)
         return choose(candidates, room), room
     every = scopes + scopes_of_models(each.label for each in candidates)
     *_, unlocked, meters = sql.pipeline(
@@ -123,7 +123,7 @@ def fit(
         # Who is over a limit already waits for no budget.
         if wanted.fits(meters):
             savepoint = transaction.savepoint()
-            room = _locked(scopes + scopes_of_model(wanted.label), at)
+            room = lock_room(scopes + scopes_of_model(wanted.label), at)
             if choose([wanted], room) is wanted:
                 # Not released: who waits for a released one waits for the whole transaction, and
                 # would go on to, with its place in the queue of a row, once limits undo this.
@@ -134,21 +134,8 @@ def fit(
     left = [each for each in candidates if not each.limits]
     if not left:
         return None, []
-    room = _locked(scopes + scopes_of_models(each.label for each in left), at)
+    room = lock_room(scopes + scopes_of_models(each.label for each in left), at)
     chosen = choose(left, room)
     if chosen is not None:
         room = [row for row in room if applies(row, chosen.label)]
     return chosen, room
-
-
-def _locked(scopes: Scopes, at: datetime, *first: sql.Statement) -> Room:
-    """Open the windows of now, lock them by id, and return what room they have."""
-    params = windows(scopes, at)
-    *_, room = sql.pipeline(
-        *first,
-        sql.Statement(OPEN_WINDOWS, params),
-        sql.Statement(LOCK_WINDOWS, params),
-        sql.Statement(READ_ROOM, params),
-    )
-    # One that an earlier release makes meanwhile counts from the next call.
-    return [row for row in room if row["id"] is not None]

@@ -18,7 +18,7 @@ from uuid import UUID
 from governance.core import sql
 from governance.core.errors import CallRateLimited
 from governance.money.limits import LimitHold
-from governance.money.scopes import Scopes, is_each, keys_in_sql
+from governance.money.scopes import Scopes, columns_of, is_each, keys_in_sql
 
 MINUTE = timedelta(minutes=1)
 #: When one of the open calls ends nobody knows: then it is asked again after so long.
@@ -91,24 +91,16 @@ WRONG_HOLDS = (
 
 def read_meters(scopes: Scopes) -> sql.Statement:
     """Return the statement that reads the meters of a call, without a lock."""
-    return sql.Statement(READ_METERS, _keys(scopes))
+    return sql.Statement(READ_METERS, columns_of(scopes))
 
 
 def lock_meters(scopes: Scopes) -> list[sql.Row]:
     """Make the meters of a call where there are none, lock them by id, and return their rows."""
-    keys = _keys(scopes)
+    keys = columns_of(scopes)
     *_, meters = sql.pipeline(
         sql.Statement(OPEN_METERS, keys), sql.Statement(LOCK_METERS, keys), read_meters(scopes)
     )
     return meters
-
-
-def _keys(scopes: Scopes) -> dict[str, Any]:
-    return {
-        "scopes": [each.scope for each in scopes],
-        "keys": [each.key for each in scopes],
-        "every": [each.every for each in scopes],
-    }
 
 
 def over(meters: Iterable[sql.Row], *, tokens: int) -> list[dict[str, Any]]:

@@ -101,6 +101,15 @@ def scopes_of(
     return [Keyed(scope, key, every_of(scope, key)) for scope, key in keys] + scopes_of_model(model)
 
 
+def columns_of(scopes: Scopes) -> dict[str, list[str]]:
+    """Return scopes as the parameters of statements, `scopes`, `keys` and `every`: arrays."""
+    return {
+        "scopes": [each.scope for each in scopes],
+        "keys": [each.key for each in scopes],
+        "every": [each.every for each in scopes],
+    }
+
+
 def scopes_of_model(model: str) -> Scopes:
     """Return what a call counts as by the model that it gets, `provider/name`; empty: by none."""
     if not model:

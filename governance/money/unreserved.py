@@ -20,13 +20,7 @@ from uuid_utils.compat import uuid7
 
 from governance.core import digests, sql
 from governance.core.clock import READ_CLOCK
-from governance.money.budgets import (
-    LOCK_WINDOWS,
-    OPEN_WINDOWS,
-    READ_ROOM,
-    SHARE_MONEY,
-    windows,
-)
+from governance.money.budgets import SHARE_MONEY, lock_room
 from governance.money.disputes import DisputedUse
 from governance.money.excesses import beyond, most_of, within
 from governance.money.models import Resolution
@@ -366,14 +360,7 @@ def post_use(use: UnreservedUse, *, at: datetime, dispute: DisputedUse | None = 
         job_id=use.job_id,
         model_id=use.model_id,
     )
-    params = windows(scopes, at)
-    _, _, _, room = sql.pipeline(
-        SHARE_MONEY,
-        sql.Statement(OPEN_WINDOWS, params),
-        sql.Statement(LOCK_WINDOWS, params),
-        sql.Statement(READ_ROOM, params),
-    )
-    ids = [row["id"] for row in room if row["id"] is not None]
+    ids = [row["id"] for row in lock_room(scopes, at, SHARE_MONEY)]
     writes = [sql.insert([use]), *([sql.insert([dispute])] if dispute else [])]
     if ids:
         writes.append(sql.insert([UnreservedPosting(use=use, window_id=each) for each in ids]))

@@ -11,7 +11,7 @@ from django.db import connections, transaction
 from django.db.utils import OperationalError
 
 from governance.core.errors import Contention
-from governance.money import catalogue, fitting, ledger, routes
+from governance.money import budgets, catalogue, ledger, routes
 from governance.money.models import BudgetWindow, Reservation, RouteDecision
 from tests.money import (
     LARGE,
@@ -80,7 +80,7 @@ def test_control_without_lock_and_condition_the_cap_is_passed(monkeypatch):
     cap(str(LARGE_CALL * FIT))
     resolve("released", reservation_id=reserved().reservation.reservation_id, actor="agent:hermes")
     monkeypatch.setattr(
-        fitting, "LOCK_WINDOWS", fitting.LOCK_WINDOWS.replace(" FOR NO KEY UPDATE OF w", "")
+        budgets, "LOCK_WINDOWS", budgets.LOCK_WINDOWS.replace(" FOR NO KEY UPDATE OF w", "")
     )
     monkeypatch.setattr(routes, "HOLD", routes.HOLD.replace(NEVER_PAST_A_CAP, " AND %s >= 0"))
     # All have read the counters before the first of them writes.
@@ -161,7 +161,7 @@ def test_the_second_of_two_waits_and_sees_what_the_first_held(chosen):
 
 def test_control_without_the_lock_the_second_decides_on_stale_counters(chosen, monkeypatch):
     monkeypatch.setattr(
-        fitting, "LOCK_WINDOWS", fitting.LOCK_WINDOWS.replace(" FOR NO KEY UPDATE OF w", "")
+        budgets, "LOCK_WINDOWS", budgets.LOCK_WINDOWS.replace(" FOR NO KEY UPDATE OF w", "")
     )
     with two_that_meet(chosen) as second:
         assert chosen == ["issued", "issued"]

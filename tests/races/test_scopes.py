@@ -12,7 +12,7 @@ import pytest
 from django.db import connections, transaction
 
 from governance.core.errors import Contention
-from governance.money import catalogue, fitting, ledger, limiting, metering, routes
+from governance.money import budgets, catalogue, ledger, limiting, metering, routes
 from governance.money.limits import LimitHold
 from governance.money.models import BudgetWindow
 from tests.money import (
@@ -121,8 +121,8 @@ def test_the_second_at_the_last_place_of_a_model_sees_that_it_is_taken(
 def test_control_without_the_lock_the_second_takes_it_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    unlocked = fitting.LOCK_WINDOWS.replace(" FOR NO KEY UPDATE OF w", "")
-    monkeypatch.setattr(fitting, "LOCK_WINDOWS", unlocked)
+    unlocked = budgets.LOCK_WINDOWS.replace(" FOR NO KEY UPDATE OF w", "")
+    monkeypatch.setattr(budgets, "LOCK_WINDOWS", unlocked)
     with two_at_the_last_place(monkeypatch) as (second, chosen):
         # The condition of the update has the last word still.
         with pytest.raises(Contention):

@@ -11,7 +11,7 @@ from django.db import transaction
 
 from governance.core import clock
 from governance.core.models import AuditEvent, Fact
-from governance.money import catalogue, fitting, ledger
+from governance.money import budgets, catalogue, ledger
 from governance.money.models import Budget, BudgetWindow
 from governance.money.pricing import Usage
 from tests import plans
@@ -173,8 +173,8 @@ def test_two_calls_that_pass_a_bound_at_once_tell_it_once() -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_without_the_lock_of_windows_both_would_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    unlocked = fitting.LOCK_WINDOWS.removesuffix(" FOR NO KEY UPDATE OF w")
-    monkeypatch.setattr(fitting, "LOCK_WINDOWS", unlocked)
+    unlocked = budgets.LOCK_WINDOWS.removesuffix(" FOR NO KEY UPDATE OF w")
+    monkeypatch.setattr(budgets, "LOCK_WINDOWS", unlocked)
 
     assert told(fill_twice_at_once()) == [(1, SOFT), (2, SOFT)]
 
