@@ -50,9 +50,9 @@ BELIEVED_SECONDS = 60
 NOTE = """
 INSERT INTO governance_noroom AS n
        (scope, key, budget_id, window_id, limit_id, amount, reason, noted_at, until)
-SELECT u.* FROM unnest(%(scopes)s::text[], %(keys)s::text[], %(budgets)s::bigint[],
-       %(windows)s::bigint[], %(limits)s::bigint[], %(amounts)s::numeric[], %(reasons)s::text[],
-       %(at)s::timestamptz[], %(until)s::timestamptz[]) AS u ORDER BY 1, 2
+SELECT u.* FROM unnest(%(scope)s::text[], %(key)s::text[], %(budget_id)s::bigint[],
+       %(window_id)s::bigint[], %(limit_id)s::bigint[], %(amount)s::numeric[], %(reason)s::text[],
+       %(noted_at)s::timestamptz[], %(until)s::timestamptz[]) AS u ORDER BY 1, 2
     ON CONFLICT (scope, key) DO UPDATE
    SET budget_id = EXCLUDED.budget_id, window_id = EXCLUDED.window_id,
        limit_id = EXCLUDED.limit_id, reason = EXCLUDED.reason,
@@ -61,6 +61,9 @@ SELECT u.* FROM unnest(%(scopes)s::text[], %(keys)s::text[], %(budgets)s::bigint
                      THEN least(n.amount, EXCLUDED.amount) ELSE EXCLUDED.amount END
  WHERE n.until <= EXCLUDED.until
 """
+NOTED = (
+    "scope", "key", "budget_id", "window_id", "limit_id", "amount", "reason", "noted_at", "until",
+)  # fmt: skip
 # No lock. Index: that of the budget.
 COUNT_JOBS = """
 SELECT b.id AS budget_id, (SELECT count(*)::int FROM (
@@ -148,7 +151,19 @@ def note(*, decision: RouteDecision, scopes: Scopes, by_scope: bool) -> datetime
         notes = _notes_of_models(of_models, decision, at)
     if not notes:
         return None
-    _write(notes, at)
+    _write(
+        NoRoom(
+            scope=scope,
+            key=key,
+            budget_id=budget.budget_id,
+            window_id=budget.window_id,
+            amount=budget.amount,
+            reason=BudgetExhausted.reason,
+            noted_at=at,
+            until=until,
+        )
+        for (scope, key), (budget, until) in notes.items()
+    )
     return max(until for _, until in notes.values())
 
 
@@ -238,19 +253,9 @@ def _many_jobs(budgets: list[int], at: datetime) -> set[int]:
     return {row["budget_id"] for row in rows if row["jobs"] >= JOBS_MAX}
 
 
-def _write(notes: Notes, at: datetime) -> None:
-    budgets = [budget for budget, _ in notes.values()]
-    columns = {
-        "scopes": [scope for scope, _ in notes],
-        "keys": [key for _, key in notes],
-        "budgets": [budget.budget_id for budget in budgets],
-        "windows": [budget.window_id for budget in budgets],
-        "limits": [None] * len(notes),
-        "amounts": [budget.amount for budget in budgets],
-        "reasons": [BudgetExhausted.reason] * len(notes),
-        "at": [at] * len(notes),
-        "until": [until for _, until in notes.values()],
-    }
+def _write(notes: Iterable[NoRoom]) -> None:
+    rows = list(notes)
+    columns = {name: [getattr(row, name) for row in rows] for name in NOTED}
     sql.pipeline(sql.Statement(NOTE, columns))
 
 
@@ -274,32 +279,24 @@ def note_of_limits(*, decision: RouteDecision, scopes: Scopes, by_scope: bool) -
         waits.append(max((each["after_seconds"] for each in full), default=0))
     seconds: int = min(waits, default=0)
     least = min(tokens.values(), default=0)
+    at = clock["now"]
     notes = {
-        (row["scope"], row["key"]): (row["limit_id"], max(e["after_seconds"] for e in full))
+        (row["scope"], row["key"]): NoRoom(
+            scope=row["scope"],
+            key=row["key"],
+            limit_id=row["limit_id"],
+            amount=Decimal(0),
+            reason=CallRateLimited.reason,
+            noted_at=at,
+            until=at + timedelta(seconds=max(each["after_seconds"] for each in full)),
+        )
         for row in meters
         if row["scope"] not in OF_MODEL and (full := over([row], tokens=least))
     }
     if not seconds or not notes:
         return seconds
-    _write_of_limits(notes, clock["now"])
+    _write(notes.values())
     return 0 if by_scope else seconds
-
-
-def _write_of_limits(notes: dict[tuple[str, str], tuple[int, int]], at: datetime) -> None:
-    """Note scopes, each by a limit for so many seconds."""
-    nothing: list[None] = [None] * len(notes)
-    columns = {
-        "scopes": [scope for scope, _ in notes],
-        "keys": [key for _, key in notes],
-        "budgets": nothing,
-        "windows": nothing,
-        "limits": [limit for limit, _ in notes.values()],
-        "amounts": [Decimal(0)] * len(notes),
-        "reasons": [CallRateLimited.reason] * len(notes),
-        "at": [at] * len(notes),
-        "until": [at + timedelta(seconds=seconds) for _, seconds in notes.values()],
-    }
-    sql.pipeline(sql.Statement(NOTE, columns))
 
 
 def in_force() -> QuerySet[NoRoom]:
