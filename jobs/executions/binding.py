@@ -141,9 +141,8 @@ def mark_governed(work: Work, locked: LockedJob) -> None:
 def book_unreserved(
     work: Work,
     locked: LockedJob,
+    of: Binding | Execution,
     *,
-    external_request_id: str,
-    attempt: int,
     usage: Any,
     actor: str,
     reason: str = "",
@@ -151,7 +150,7 @@ def book_unreserved(
 ) -> Unreserved | None:
     """Book what is reported of an attempt beyond what its calls were booked at, and say so.
 
-    :param usage: as it was sent.
+    :param of: what names the attempt. :param usage: as it was sent.
     :param reservation_id: the ended reservation that it is about, where it is about one call.
     """
     read = read_usage(usage)
@@ -159,10 +158,10 @@ def book_unreserved(
         return None
     done = ledger.book(
         reported=Reported(
-            external_request_id=external_request_id,
+            external_request_id=of.external_request_id,
             task_id=locked.job.task_id,
             job_id=locked.job.job_id,
-            attempt=attempt,
+            attempt=of.attempt,
             agent=locked.owner,
             job_type=locked.type.name,
             risk_tier=locked.job.risk_tier,

@@ -176,8 +176,7 @@ def _end_reservations(
         book_unreserved(
             work,
             locked,
-            external_request_id=execution.external_request_id,
-            attempt=execution.attempt,
+            execution,
             usage=usage,
             actor=finding.actor,
             reason=finding.reason,

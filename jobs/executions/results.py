@@ -172,15 +172,7 @@ def _refuse_unstarted(work: Work, locked: LockedJob, binding: Binding, usage: An
     )
     if not mine or not of_lineage(work, locked, binding.attempt):
         raise refusal
-    done = book_unreserved(
-        work,
-        locked,
-        external_request_id=binding.external_request_id,
-        attempt=binding.attempt,
-        usage=usage,
-        actor=work.worker.actor,
-    )
-    if done is None:
+    if book_unreserved(work, locked, binding, usage=usage, actor=work.worker.actor) is None:
         raise refusal
     work.save()
     return refusal
@@ -222,21 +214,13 @@ def _bind(work: Work, locked: LockedJob, execution: Execution, report: Report) -
 
 def _book(work: Work, locked: LockedJob, execution: Execution, report: Report) -> None:
     """End the open call that the report is of; where there is none, book what it says of usage."""
-    actor, external = work.worker.actor, execution.external_request_id
-    reservation_id = open_call(execution)
+    actor, reservation_id = work.worker.actor, open_call(execution)
     if reservation_id is None:
-        book_unreserved(
-            work,
-            locked,
-            external_request_id=external,
-            attempt=execution.attempt,
-            usage=report.usage,
-            actor=actor,
-        )
+        book_unreserved(work, locked, execution, usage=report.usage, actor=actor)
         return
     usage = read_usage(report.usage)
     if isinstance(usage, Usage) and any(usage.counts.values()):
-        usage = ledger.excess_of(external_request_id=external, usage=usage) or None
+        usage = ledger.excess_of(external_request_id=execution.external_request_id, usage=usage)
     resolved = ledger.resolve(end=report.end_of(reservation_id, usage), actor=actor)
     note_money(work, locked, resolved, actor=actor)
 

@@ -264,7 +264,14 @@ def resolve_reservation(
     try:
         resolved = ledger.resolve(end=wanted, actor=work.worker.actor)
     except ModelReservationStateInvalid as refusal:
-        if still_open or not _booked_beside(work, locked, binding, wanted, usage):
+        if still_open or not book_unreserved(
+            work,
+            locked,
+            binding,
+            usage=usage,
+            actor=work.worker.actor,
+            reservation_id=reservation_id,
+        ):
             raise
         work.save()
         return refusal
@@ -289,20 +296,6 @@ def _members_of_end(end: str, usage: Any, cost_basis: str) -> dict[str, Any]:
     # An estimate contradicts no usage: it says that this is what was seen.
     basis = None if cost_basis == "none" else cost_basis or None
     return members | {"ended_as": "failed" if end == "released" else end, "cost_basis": basis}
-
-
-def _booked_beside(work: Work, locked: LockedJob, binding: Binding, end: End, usage: Any) -> bool:
-    """Book what is reported of a call that has ended otherwise; return whether that was any."""
-    done = book_unreserved(
-        work,
-        locked,
-        external_request_id=binding.external_request_id,
-        attempt=binding.attempt,
-        usage=usage,
-        actor=work.worker.actor,
-        reservation_id=end.reservation_id,
-    )
-    return done is not None
 
 
 def _runs(locked: LockedJob, binding: Binding) -> bool:
