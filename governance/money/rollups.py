@@ -32,27 +32,12 @@ SUMS = (
     "cost", "unreserved", "corrected", "calls", "uses", "corrections", "flagged", "unpriced",
     "input_tokens", "output_tokens",
 )  # fmt: skip
-# Every row of the ledger that has spent something, by the instant since when it counts. Indexes:
-# resolution_time_idx, unreserved_use_recorded_idx; corrections are few.
-LEDGER = f"""
-SELECT e.resolved_at AS at, r.agent, d.job_type, {MODEL} AS model, e.cost, 0 AS unreserved,
-       0 AS corrected, 1 AS calls, 0 AS uses, 0 AS corrections,
-       (e.overrun OR e.usage_missing)::int AS flagged, 0 AS unpriced,
-       coalesce(e.input_tokens, 0) AS input_tokens, coalesce(e.output_tokens, 0) AS output_tokens
-  FROM governance_resolution e
-  JOIN governance_reservation r ON r.reservation_id = e.reservation_id
-  JOIN governance_routedecision d ON d.decision_id = r.decision_id
-  JOIN governance_languagemodel m ON m.id = d.model_id
- WHERE e.resolved_at >= %(since)s AND e.resolved_at < %(until)s AND e.ended_as <> 'released'
-UNION ALL
-SELECT u.recorded_at, u.agent, u.job_type, {MODEL}, 0, coalesce(u.cost, 0), 0, 0, 1, 0,
-       u.usage_odd::int, (u.cost IS NULL)::int, u.input_tokens, u.output_tokens
-  FROM governance_unreserveduse u LEFT JOIN governance_languagemodel m ON m.id = u.model_id
- WHERE u.recorded_at >= %(since)s AND u.recorded_at < %(until)s
-UNION ALL
-SELECT a.at, coalesce(r.agent, u.agent), coalesce(d.job_type, u.job_type), {MODEL}, 0, 0,
-       a.amount, 0, 0, 1, 0, 0, 0, 0
-  FROM (SELECT c.amount, c.resolution_id, c.use_id,
+#: What a person should look at of a call `e` and of a use `u`, and a use that nobody can price.
+FLAGGED_CALL, FLAGGED_USE = "(e.overrun OR e.usage_missing)", "u.usage_odd"
+UNPRICED_USE = "u.cost IS NULL"
+# The corrections that count, with whose call or use each is of.
+CORRECTED = """
+  FROM (SELECT c.adjustment_id AS pk, c.amount, c.resolution_id, c.use_id,
                coalesce(v.decided_at, c.made_at) AS at
           FROM governance_adjustment c
           LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = c.adjustment_id
@@ -63,6 +48,26 @@ SELECT a.at, coalesce(r.agent, u.agent), coalesce(d.job_type, u.job_type), {MODE
   LEFT JOIN governance_languagemodel m ON m.id = coalesce(d.model_id, u.model_id)
  WHERE a.at >= %(since)s AND a.at < %(until)s
 """
+# Every row of the ledger that has spent something, by the instant since when it counts. Indexes:
+# resolution_time_idx, unreserved_use_recorded_idx; corrections are few.
+LEDGER = f"""
+SELECT e.resolved_at AS at, r.agent, d.job_type, {MODEL} AS model, e.cost, 0 AS unreserved,
+       0 AS corrected, 1 AS calls, 0 AS uses, 0 AS corrections,
+       {FLAGGED_CALL}::int AS flagged, 0 AS unpriced,
+       coalesce(e.input_tokens, 0) AS input_tokens, coalesce(e.output_tokens, 0) AS output_tokens
+  FROM governance_resolution e
+  JOIN governance_reservation r ON r.reservation_id = e.reservation_id
+  JOIN governance_routedecision d ON d.decision_id = r.decision_id
+  JOIN governance_languagemodel m ON m.id = d.model_id
+ WHERE e.resolved_at >= %(since)s AND e.resolved_at < %(until)s AND e.ended_as <> 'released'
+UNION ALL
+SELECT u.recorded_at, u.agent, u.job_type, {MODEL}, 0, coalesce(u.cost, 0), 0, 0, 1, 0,
+       {FLAGGED_USE}::int, ({UNPRICED_USE})::int, u.input_tokens, u.output_tokens
+  FROM governance_unreserveduse u LEFT JOIN governance_languagemodel m ON m.id = u.model_id
+ WHERE u.recorded_at >= %(since)s AND u.recorded_at < %(until)s
+UNION ALL
+SELECT a.at, coalesce(r.agent, u.agent), coalesce(d.job_type, u.job_type), {MODEL}, 0, 0,
+       a.amount, 0, 0, 1, 0, 0, 0, 0{CORRECTED}"""
 HOURS = (
     "SELECT date_trunc('hour', l.at, 'UTC') AS hour, l.agent, l.job_type, l.model,"
     f" {', '.join(f'sum(l.{name}) AS {name}' for name in SUMS)}"
@@ -123,9 +128,8 @@ def count() -> bool:
     cursor = SpendHourCursor.objects.select_for_update(skip_locked=True, no_key=True).first()
     if cursor is None:
         return False
-    [[state]], [[first]] = (
-        sql.pipeline(sql.Statement(READ_NOW)),
-        sql.pipeline(sql.Statement(READ_FIRST, {"at": EPOCH})),
+    [state], [first] = sql.pipeline(
+        sql.Statement(READ_NOW), sql.Statement(READ_FIRST, {"at": EPOCH})
     )
     now = state["now"]
     since = cursor.settled_until or _hour(first["at"] or now)

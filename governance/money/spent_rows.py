@@ -10,7 +10,15 @@ from typing import Any
 from uuid import UUID
 
 from governance.core import sql
-from governance.money.rollups import MODEL, NARROWED, bounds
+from governance.money.rollups import (
+    CORRECTED,
+    FLAGGED_CALL,
+    FLAGGED_USE,
+    MODEL,
+    NARROWED,
+    UNPRICED_USE,
+    bounds,
+)
 
 ROWS_SHOWN = 100
 #: Calls of a range that are looked at for those of one agent, type or model.
@@ -43,7 +51,7 @@ SELECT 'call' AS kind, e.at, e.pk, r.task_id, r.agent, d.job_type, {MODEL} AS mo
   JOIN governance_languagemodel m ON m.id = d.model_id""",
     USE: f"""
 SELECT 'use', u.recorded_at, u.use_id, u.task_id, u.agent, u.job_type, {MODEL}, u.cost,
-       false, false, u.usage_odd, u.disputed, u.cost IS NULL
+       false, false, u.usage_odd, u.disputed, {UNPRICED_USE}
   FROM (SELECT * FROM governance_unreserveduse u
          WHERE u.recorded_at >= %(since)s
            AND u.recorded_at < %(until)s{{before_use}}{{marked_use}}
@@ -52,22 +60,12 @@ SELECT 'use', u.recorded_at, u.use_id, u.task_id, u.agent, u.job_type, {MODEL}, 
     CORRECTION: f"""
 SELECT 'correction', a.at, a.pk, coalesce(r.task_id, u.task_id), coalesce(r.agent, u.agent),
        coalesce(d.job_type, u.job_type), {MODEL}, a.amount,
-       false, false, false, false, false
-  FROM (SELECT c.adjustment_id AS pk, c.amount, c.resolution_id, c.use_id,
-               coalesce(v.decided_at, c.made_at) AS at
-          FROM governance_adjustment c
-          LEFT JOIN governance_adjustmentverdict v ON v.adjustment_id = c.adjustment_id
-         WHERE NOT c.needs_confirmation OR v.verdict = 'confirmed') a
-  LEFT JOIN governance_reservation r ON r.reservation_id = a.resolution_id
-  LEFT JOIN governance_routedecision d ON d.decision_id = r.decision_id
-  LEFT JOIN governance_unreserveduse u ON u.use_id = a.use_id
-  LEFT JOIN governance_languagemodel m ON m.id = coalesce(d.model_id, u.model_id)
- WHERE a.at >= %(since)s AND a.at < %(until)s""",
+       false, false, false, false, false{CORRECTED}""",
 }
 NAMES = f"kind, at, pk, task_id, agent, job_type, model, amount, {', '.join(FLAGS)}, unpriced"
 MARKED = {
-    FLAGGED: (" AND (e.overrun OR e.usage_missing)", " AND u.usage_odd"),
-    "unpriced": ("", " AND u.cost IS NULL"),
+    FLAGGED: (f" AND {FLAGGED_CALL}", f" AND {FLAGGED_USE}"),
+    "unpriced": ("", f" AND {UNPRICED_USE}"),
 }
 READ_OPENINGS = (
     "SELECT count(*) AS n, coalesce(sum(spent), 0) AS spent FROM governance_budgetopening"
