@@ -18,7 +18,7 @@ from uuid import UUID
 from governance.core import sql
 from governance.core.errors import CallRateLimited
 from governance.money.limits import LimitHold
-from governance.money.scopes import Scopes, columns_of, is_each, keys_in_sql
+from governance.money.scopes import Scopes, calls_in_sql, columns_of, is_each
 
 MINUTE = timedelta(minutes=1)
 #: When one of the open calls ends nobody knows: then it is asked again after so long.
@@ -191,18 +191,8 @@ def hold_open(*, limit_id: int, scope: str, key: str) -> None:
     """
     seen = (
         f"SELECT r.reservation_id, l.id, {COUNTED_FOR} AS counted_for"
-        " FROM governance_reservation r"
-        " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
-        " JOIN governance_languagemodel m ON m.id = d.model_id CROSS JOIN LATERAL ("
-        + keys_in_sql(
-            agent="r.agent",
-            job_type="d.job_type",
-            task_id="r.task_id",
-            job_id="r.job_id",
-            model="m",
-            only=scope,
-        )
-        + ") s JOIN governance_limit l ON l.id = %(limit)s AND l.scope = s.scope"
+        + calls_in_sql(scope)
+        + " JOIN governance_limit l ON l.id = %(limit)s AND l.scope = s.scope"
         " AND l.key IN (s.key, s.every) WHERE r.state IN ('held', 'in_doubt')"
     )
     params = {"limit": limit_id, "each": is_each(scope, key)}

@@ -15,17 +15,14 @@ from governance.core import sql
 from governance.money.budgets import COUNTED_FOR
 from governance.money.models import Budget
 from governance.money.pricing import window_of
-from governance.money.scopes import is_each, keys_in_sql
+from governance.money.scopes import calls_in_sql, is_each, keys_in_sql
 
 LOCK = (
     "SELECT id FROM governance_budgetwindow WHERE budget_id = %(budget)s"
     " AND starts_at = %(starts)s ORDER BY id FOR NO KEY UPDATE"
 )
-# What a thing counts as in each scope, and the budgets of these. In the braces stand the keys.
-BUDGETS = (
-    " CROSS JOIN LATERAL ({keys}) AS s"
-    " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, s.every)"
-)
+# The budgets of what a thing counts as in each scope.
+BUDGETS = " JOIN governance_budget b ON b.scope = s.scope AND b.key IN (s.key, s.every)"
 # The window of the budget in which something was. In the braces stands when.
 IN_WINDOW = (
     " JOIN governance_budgetwindow w ON w.budget_id = b.id"
@@ -55,19 +52,7 @@ def seen(only: str = "") -> str:
 
     :param only: the one scope that is looked for.
     """
-    keys = keys_in_sql(
-        agent="r.agent",
-        job_type="d.job_type",
-        task_id="r.task_id",
-        job_id="r.job_id",
-        model="m",
-        only=only,
-    )
-    return (
-        " FROM governance_reservation r"
-        " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
-        " JOIN governance_languagemodel m ON m.id = d.model_id"
-    ) + BUDGETS.format(keys=keys)
+    return calls_in_sql(only) + BUDGETS
 
 
 def unreserved(only: str = "") -> str:
@@ -82,7 +67,8 @@ def unreserved(only: str = "") -> str:
     )
     return (
         " FROM governance_unreserveduse u LEFT JOIN governance_languagemodel m ON m.id = u.model_id"
-    ) + BUDGETS.format(keys=keys)
+        f" CROSS JOIN LATERAL ({keys}) AS s{BUDGETS}"
+    )
 
 
 def _uncounted(which: str, only: str = "") -> str:

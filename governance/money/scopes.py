@@ -173,3 +173,24 @@ def keys_in_sql(
         ]
     narrowed = f" AND k.scope = '{only}'" if only else ""
     return f"SELECT k.* FROM ({' UNION ALL '.join(arms)}) k WHERE k.key IS NOT NULL{narrowed}"
+
+
+def calls_in_sql(only: str = "") -> str:
+    """Return the SQL of the calls `r`, with decision `d`, model `m`, and their keys `s`.
+
+    :param only: as of `keys_in_sql`.
+    """
+    keys = keys_in_sql(
+        agent="r.agent",
+        job_type="d.job_type",
+        task_id="r.task_id",
+        job_id="r.job_id",
+        model="m",
+        only=only,
+    )
+    return (
+        " FROM governance_reservation r"
+        " JOIN governance_routedecision d ON d.decision_id = r.decision_id"
+        " JOIN governance_languagemodel m ON m.id = d.model_id"
+        f" CROSS JOIN LATERAL ({keys}) AS s"
+    )
