@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from governance.core.errors import FieldFault, InvalidArgument
-from governance.core.fields import Choice, Text, Whole
+from governance.core.fields import Choice, Whole
 from governance.core.switching import switchable
 from governance.core.verbs import Done, Target, Verb, of_row
 from governance.money import limiting
 from governance.money.limits import Limit
 from governance.money.models import Budget
-from governance.money.scopes import KEY_CHARS_MAX
-from governance.money.verbs import ADJUST_BUDGET
+from governance.money.verbs import ADJUST_BUDGET, COUNTED_FOR, key_as_counted_for
 
 LIMIT = Target(Limit)
 BOUNDS = tuple(
@@ -21,10 +20,7 @@ BOUNDS = tuple(
 )
 #: What changes bounds that are there: what is left open stays as it is.
 NEW_BOUNDS = (
-    *(
-        Whole(name=name, least=1, most=most, required=False, help="Empty: as it is.")
-        for name, most in limiting.BOUND_MAX.items()
-    ),
+    *(replace(bound, help="Empty: as it is.") for bound in BOUNDS),
     Choice(
         name="without",
         choices=tuple((name, f"no {name.replace('_', ' ')} any more") for name in Limit.BOUNDS),
@@ -45,7 +41,7 @@ def _set_limit(
     tokens_per_minute: int | None = None,
     open_calls: int | None = None,
 ) -> Limit:
-    try:
+    with key_as_counted_for():
         return limiting.set_limit(
             scope=scope,
             key=counted_for,
@@ -55,13 +51,6 @@ def _set_limit(
             actor=actor,
             reason=reason,
         )
-    except InvalidArgument as refusal:
-        # The verb's field has another name: `key` is what names the row of a verb.
-        refusal.errors = [
-            FieldFault("/counted_for", fault.detail) if fault.pointer == "/key" else fault
-            for fault in refusal.errors
-        ]
-        raise
 
 
 def _change_limit(*, key: int, actor: str, reason: str, without: str = "", **given: int) -> Limit:
@@ -86,8 +75,7 @@ def _bounds_of(limit: Limit) -> dict[str, Any]:
 
 
 def _of_limit(limit: Limit) -> Done:
-    terms = {name: getattr(limit, name) for name in (*Limit.BOUNDS, "enabled")}
-    return Done("changed", {"limit_id": limit.pk, **terms})
+    return Done("changed", {"limit_id": limit.pk} | limiting.terms_of(limit))
 
 
 VERBS: tuple[Verb[Any], ...] = (
@@ -100,13 +88,7 @@ VERBS: tuple[Verb[Any], ...] = (
         "one of that scope and key. It counts from now on, and what is open.",
         fields=(
             Choice(name="scope", choices=tuple(Budget.Scope.choices)),
-            # Not `key`, which names the row that a verb is about.
-            Text(
-                name="counted_for",
-                chars_max=KEY_CHARS_MAX,
-                required=False,
-                help="As of a budget; empty for the global scope.",
-            ),
+            replace(COUNTED_FOR, help="As of a budget; empty for the global scope."),
             *BOUNDS,
         ),
         run=_set_limit,

@@ -104,7 +104,7 @@ def _locked(limit_id: int) -> Limit:
 
 
 def _changed(limit: Limit, terms: Mapping[str, Any], *, actor: str, reason: str) -> Limit:
-    before = _terms(limit)
+    before = terms_of(limit)
     for name, value in terms.items():
         setattr(limit, name, value)
     if faults := list(_wrong({name: getattr(limit, name) for name in Limit.BOUNDS})):
@@ -127,7 +127,7 @@ def _record(limit: Limit, *, before: dict[str, Any] | None, actor: str, reason: 
         reason=reason,
         at=clock.now(),
         before=before,
-        after=_terms(limit) | {"scope": limit.scope, "key": limit.key},
+        after=terms_of(limit) | {"scope": limit.scope, "key": limit.key},
         rows=[limit],
     )
 
@@ -140,5 +140,6 @@ def _wrong(bounds: Mapping[str, int | None]) -> Iterator[FieldFault]:
         yield FieldFault("/requests_per_minute", "one of the three bounds at least")
 
 
-def _terms(limit: Limit) -> dict[str, Any]:
+def terms_of(limit: Limit) -> dict[str, Any]:
+    """Return what a limit bounds and whether it counts, as events and facts have them."""
     return {name: getattr(limit, name) for name in (*Limit.BOUNDS, "enabled")}

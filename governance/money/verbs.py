@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -38,6 +40,15 @@ CAPS = (
         help="USD. A warning, no refusal; at most the cap.",
     ),
 )
+#: Not `key`, which names the row that a verb is about.
+COUNTED_FOR = Text(
+    name="counted_for",
+    chars_max=KEY_CHARS_MAX,
+    required=False,
+    help="Name of the agent, job type, submitter or provider, the task id, provider/name of the "
+    "model, or name=value of the label; * (of a label name=*) for each by itself; empty for the "
+    "global scope.",
+)
 API = Choice(
     name="api",
     label="API",
@@ -71,6 +82,19 @@ NEW_CAPS = (
         help="Takes a cap away.",
     ),
 )
+
+
+@contextmanager
+def key_as_counted_for() -> Iterator[None]:
+    """Name the verb's field in what is wrong with a key: `key` names the row of a verb."""
+    try:
+        yield
+    except InvalidArgument as refusal:
+        refusal.errors = [
+            FieldFault(f"/{COUNTED_FOR.name}", fault.detail) if fault.pointer == "/key" else fault
+            for fault in refusal.errors
+        ]
+        raise
 
 
 def unnamed_models(lines: str) -> str:
@@ -185,7 +209,7 @@ def _set_budget(
     cap: Decimal | None = None,
     soft_cap: Decimal | None = None,
 ) -> Budget:
-    try:
+    with key_as_counted_for():
         return caps.set_budget(
             scope=scope,
             key=counted_for,
@@ -195,13 +219,6 @@ def _set_budget(
             actor=actor,
             reason=reason,
         )
-    except InvalidArgument as refusal:
-        # The verb's field has another name: `key` is what names the row of a verb.
-        refusal.errors = [
-            FieldFault("/counted_for", fault.detail) if fault.pointer == "/key" else fault
-            for fault in refusal.errors
-        ]
-        raise
 
 
 def _set_caps(*, key: int, actor: str, reason: str, without: str = "", **given: Decimal) -> Budget:
@@ -400,15 +417,7 @@ VERBS: tuple[Verb[Any], ...] = (
         "new one counts what its present window has already seen.",
         fields=(
             Choice(name="scope", choices=tuple(Budget.Scope.choices)),
-            # Not `key`, which names the row that a verb is about.
-            Text(
-                name="counted_for",
-                chars_max=KEY_CHARS_MAX,
-                required=False,
-                help="Name of the agent, job type, submitter or provider, the task id, "
-                "provider/name of the model, or name=value of the label; * (of a label name=*) for "
-                "each by itself; empty for the global scope.",
-            ),
+            COUNTED_FOR,
             Choice(name="window", choices=tuple(Budget.Window.choices)),
             *CAPS,
         ),
