@@ -121,10 +121,8 @@ class End:
         basis = self.cost_basis
         if self.ended_as == State.RELEASED:
             allowed = {None, "none"} if self.usage is None else set()
-        elif isinstance(self.usage, OddUsage):
-            # What the worker says of it fits the usage that it meant to report.
-            allowed = {None, "usage", "actual", "estimate"}
         elif self.usage is not None:
+            # Of an odd one too: what the worker says of it fits the usage that it meant to report.
             allowed = {None, "usage", "actual", "estimate"}
         elif self.ended_as == State.FAILED:
             allowed = {None, "estimate", "none"}
