@@ -251,10 +251,6 @@ class Exchange:
             return Call(**(durable.read_document(path) or {})), True
         return call, False
 
-    def made(self, name: str) -> bool:
-        """Return whether a call was made under this name."""
-        return (self._folder / "calls" / f"{name}.json").exists()
-
     @property
     def asked_to_start(self) -> bool:
         """Return whether the control plane was asked to start the execution, by any permit."""
