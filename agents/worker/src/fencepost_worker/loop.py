@@ -259,14 +259,8 @@ class Worker:
         return not self._draining.wait(seconds)
 
     def _lease_of(self, claim: Claim, requested_at: float | None) -> Lease:
-        return Lease(
-            task_id=claim.task_id,
-            attempt=claim.attempt,
-            fencing_token=claim.fencing_token,
-            terms=claim.terms,
-            requested_at=requested_at,
-            progress=self._progress.reading(task_id=claim.task_id, attempt=claim.attempt),
-        )
+        reading = self._progress.reading(task_id=claim.task_id, attempt=claim.attempt)
+        return claim.lease(requested_at=requested_at, progress=reading)
 
     # Jobs -----------------------------------------------------------------------------------
 
@@ -486,8 +480,7 @@ def _claims_in(answer: Answer) -> list[Claim]:
             log.warning("attempt %s of a claim of before is no longer ours", item.get("attempt"))
             continue
         try:
-            beside = {name: item[name] for name in item if name not in ("job", "outcome")}
-            claims.append(Claim.from_document(item["job"] | beside))
+            claims.append(Claim.from_answer(item))
         except (ClaimUnreadable, KeyError, TypeError) as error:
             log.error("a claim could not be read: %s", error)
     return claims
