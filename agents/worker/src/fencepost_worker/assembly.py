@@ -16,7 +16,6 @@ from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.adapters.command import CommandAdapter
 from fencepost_worker.adapters.function import FunctionAdapter
 from fencepost_worker.adapters.http import Endpoint, HttpAdapter
-from fencepost_worker.asking import Asking
 from fencepost_worker.breaker import Breaker
 from fencepost_worker.client import ControlPlane, Session
 from fencepost_worker.confinement import Confinement, Unconfinable
@@ -79,9 +78,7 @@ def build(options: argparse.Namespace, *, functions: Functions | None = None) ->
         network=network,
     )
     uploads = Uploads(plane=plane, network=network) if _may_upload(options, providers) else None
-    parts = _Parts(data, plane, providers, network, uploads, functions)
-    adapter = _adapter(options, parts)
-    plan = _plan(options)
+    adapter = _adapter(options, _Parts(data, plane, providers, network, uploads, functions))
     return Worker(
         plane=plane,
         journal=Journal(data / "journal"),
@@ -89,14 +86,8 @@ def build(options: argparse.Namespace, *, functions: Functions | None = None) ->
         keys=KeyRing(plane=plane, pinned=pinned_keys(options.trusted_keys)),
         uploads=uploads,
         secrets=_secrets(options, providers),
-        asking=Asking(
-            plane=plane,
-            agent=plan.agent,
-            named=plan.task_types,
-            unserved=adapter.unserved,
-            breaker=Breaker(refusals_max=options.refusals_max, rest_s=options.rest_seconds),
-        ),
-        plan=plan,
+        breaker=Breaker(refusals_max=options.refusals_max, rest_s=options.rest_seconds),
+        plan=_plan(options),
     )
 
 
