@@ -97,6 +97,11 @@ class Claim:
         """Return the members that every write of this attempt carries."""
         return {"attempt": self.attempt, "fencing_token": self.fencing_token}
 
+    def binding(self, external_request_id: str) -> dict[str, Any]:
+        """Return the members that every governed call for an effect of this attempt names."""
+        named = {"external_request_id": external_request_id}
+        return {"task_id": self.task_id} | self.authority | named
+
     def lease(
         self,
         *,
