@@ -7,11 +7,10 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +24,6 @@ from fencepost_worker.gateway.faces import Endpoint
 from fencepost_worker.testing import Answer, StandInProvider
 from fencepost_worker.testing.answers import event
 from governance.money.models import Budget, Reservation, Resolution
-from jobs import objects, wakeups
 from jobs.models import Attempt, Job
 from jobs.transitions import controls
 
@@ -35,7 +33,11 @@ PAGE = (ROOT / "docs/how-to/put-your-agent-behind-fencepost.md").read_text(encod
 BY = {"actor": "command:test", "reason": "for the test"}
 CHAT, SONNET, HAIKU = "gpt-5-mini", "claude-sonnet-4-5", "claude-haiku-4-5"
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(180),
+    pytest.mark.usefixtures("store_of_this_test"),
+]
 
 
 def section(heading: str) -> str:
@@ -162,22 +164,6 @@ each_kind = pytest.mark.parametrize(
 # --- The place that the page describes ----------------------------------------------------------
 
 
-@pytest.fixture(autouse=True)
-def _store_of_this_test(settings, live_server, tmp_path) -> Iterator[None]:
-    settings.DATA_DIR = tmp_path / "plane"
-    settings.PUBLIC_URL = live_server.url
-    objects.store.cache_clear()
-    yield
-    objects.store.cache_clear()
-    wakeups.close()
-
-
-@pytest.fixture
-def provider() -> Iterator[StandInProvider]:
-    with StandInProvider(key="sk-real") as standin:
-        yield standin
-
-
 @pytest.fixture
 def place(tmp_path, live_server, provider, issue) -> Path:
     """Make the folder that the page's commands are run in, with its files as the page has them."""
@@ -237,9 +223,8 @@ def configured(place, environment) -> Path:
 
 
 @pytest.fixture
-def run(configured, environment) -> Iterator[Callable[[Kind], subprocess.Popen]]:
+def run(configured, environment, started) -> Callable[[Kind], subprocess.Popen]:
     """Return a function that runs the command of a kind's section."""
-    started: list[subprocess.Popen] = []
 
     def start(kind: Kind) -> subprocess.Popen:
         command = block(kind.heading, "sh")
@@ -249,11 +234,7 @@ def run(configured, environment) -> Iterator[Callable[[Kind], subprocess.Popen]]
         started.append(process)
         return process
 
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.wait(PATIENCE_SECONDS)
+    return start
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from uuid import uuid4
@@ -15,12 +15,12 @@ from uuid import uuid4
 import httpx2
 import pytest
 
-from fencepost_worker.testing import Answer, StandInProvider
+from fencepost_worker.testing import Answer
 from governance.core.models import Fact
 from governance.money import catalogue
 from governance.money.models import Reservation, Resolution
 from governance.money.pricing import RateSet
-from jobs import evidence, objects, transitions, wakeups
+from jobs import evidence, transitions
 from jobs.models import Attempt, Execution, Job, Upload
 
 PATIENCE_SECONDS = 40
@@ -28,7 +28,11 @@ ROOT = Path(__file__).resolve().parents[2]
 BY = {"actor": "command:test", "reason": "for the test"}
 STANDIN = ("local", "standin-1")
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.timeout(120),
+    pytest.mark.usefixtures("store_of_this_test"),
+]
 
 #: Nothing of it knows of a gateway: an agent as people write one.
 AGENT = """
@@ -56,22 +60,6 @@ print(json.dumps({name: request[name] for name in names} | {"outcome": "succeede
 """
 
 
-@pytest.fixture(autouse=True)
-def _store_of_this_test(settings, live_server, tmp_path) -> Iterator[None]:
-    settings.DATA_DIR = tmp_path / "plane"
-    settings.PUBLIC_URL = live_server.url
-    objects.store.cache_clear()
-    yield
-    objects.store.cache_clear()
-    wakeups.close()
-
-
-@pytest.fixture
-def provider() -> Iterator[StandInProvider]:
-    with StandInProvider(key="sk-real") as standin:
-        yield standin
-
-
 @pytest.fixture
 def priced() -> Callable[..., None]:
     """Return a function that lets hermes call the stand-in under a cap."""
@@ -88,26 +76,14 @@ def priced() -> Callable[..., None]:
     return price
 
 
-@pytest.fixture
-def submit(live_server, submitter_token) -> Callable[[], None]:
-    """Return a function that takes in the example that calls a model."""
-
-    def send() -> None:
-        envelope = json.loads((ROOT / "examples" / "content-prep.json").read_text())
-        answer = httpx2.post(
-            f"{live_server.url}/v1/jobs",
-            json=envelope,
-            headers={"Authorization": f"Bearer {submitter_token}"},
-        )
-        assert answer.is_success, answer.text
-
-    return send
+def own_variables(**over: str) -> dict[str, str]:
+    """Return this process's variables for a worker: the service's own weigh more than its file."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("FENCEPOST_")} | over
 
 
 @pytest.fixture
-def spawn(live_server, issue, tmp_path, provider) -> Iterator[Callable[..., subprocess.Popen]]:
+def spawn(live_server, issue, tmp_path, provider, started) -> Callable[..., subprocess.Popen]:
     """Return a function that starts a worker process of hermes for a program."""
-    spawned: list[subprocess.Popen] = []
     token = issue(agent="hermes")
     key, config = tmp_path / "local.key", tmp_path / "worker.toml"
     key.write_text("sk-real\n")
@@ -123,21 +99,27 @@ def spawn(live_server, issue, tmp_path, provider) -> Iterator[Callable[..., subp
         program.write_text(source)
         command = [sys.executable, "-m", "fencepost_worker", "run", "--config", str(config)]
         command += [*options, "--", sys.executable, str(program), *arguments]
-        # The service's own variables weigh more than a worker's file.
-        others = {k: v for k, v in os.environ.items() if not k.startswith("FENCEPOST_")}
-        process = subprocess.Popen(command, cwd=ROOT, env=others | {"FENCEPOST_TOKEN": token})
-        spawned.append(process)
+        process = subprocess.Popen(command, cwd=ROOT, env=own_variables(FENCEPOST_TOKEN=token))
+        started.append(process)
         return process
 
-    yield start
-    for process in spawned:
-        if process.poll() is None:
-            process.kill()
-        process.wait(PATIENCE_SECONDS)
+    return start
 
 
 def the_job() -> Job:
     return Job.objects.get(task_id="example-release-notes")
+
+
+def given_back() -> tuple[Job, Attempt]:
+    """Return the job and its attempt, which was deferred and is not counted."""
+    job = the_job()
+    attempt = Attempt.objects.get(job=job)
+    assert (job.state, job.attempts_left, attempt.outcome) == (
+        "queued",
+        job.max_attempts,
+        "deferred",
+    )
+    return job, attempt
 
 
 def evidence_of(job: Job) -> list[dict]:
@@ -158,12 +140,11 @@ def run_editor(issue, spawn, tmp_path) -> Callable[[], None]:
     """Return a function that runs the example of functions until there is no work."""
     config = tmp_path / "worker.toml"
     config.write_text(config.read_text().replace("[worker]", "[worker]\nonce = true"))
-    others = {k: v for k, v in os.environ.items() if not k.startswith("FENCEPOST_")}
-    others |= {"FENCEPOST_TOKEN": issue(agent="hermes"), "FENCEPOST_CONFIG": str(config)}
+    own = own_variables(FENCEPOST_TOKEN=issue(agent="hermes"), FENCEPOST_CONFIG=str(config))
 
     def run() -> None:
         program = [sys.executable, str(ROOT / "examples" / "programs" / "editor.py")]
-        subprocess.run(program, cwd=ROOT, env=others, timeout=PATIENCE_SECONDS, check=True)
+        subprocess.run(program, cwd=ROOT, env=own, timeout=PATIENCE_SECONDS, check=True)
 
     return run
 
@@ -216,13 +197,7 @@ def test_an_agent_over_an_empty_budget_is_given_back_and_loses_no_attempt(
     submit()
     run_to_the_end(spawn(AGENT, "--once"))
 
-    job = the_job()
-    attempt = Attempt.objects.get(job=job)
-    assert (job.state, job.attempts_left, attempt.outcome) == (
-        "queued",
-        job.max_attempts,
-        "deferred",
-    )
+    job, attempt = given_back()
     assert attempt.error_message.startswith("BUDGET_EXHAUSTED: ")
     assert provider.requests == []
     # Nothing but the note of no room keeps it: it moves as soon as there is room.
@@ -238,13 +213,7 @@ def test_what_a_provider_refuses_costs_no_attempt(priced, submit, spawn, provide
     submit()
     run_to_the_end(spawn(AGENT, "--once"))
 
-    job = the_job()
-    attempt = Attempt.objects.get(job=job)
-    assert (job.state, job.attempts_left, attempt.outcome) == (
-        "queued",
-        job.max_attempts,
-        "deferred",
-    )
+    _, attempt = given_back()
     assert attempt.error_message.startswith(f"{reason}: ")
     assert {each.cost_basis for each in Resolution.objects.all()} == {"none"}
 

@@ -1,61 +1,30 @@
 """The worker against the real service over HTTP: the examples, and a worker that is killed."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import httpx2
 import pytest
 
-from jobs import objects, transitions, wakeups
+from jobs import transitions
 from jobs.models import Attempt, Job, Upload
 
 PATIENCE_SECONDS = 40
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 
-pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture(autouse=True)
-def _no_listener_left() -> Iterator[None]:
-    yield
-    wakeups.close()
-
-
-@pytest.fixture(autouse=True)
-def _store_of_this_test(settings, live_server, tmp_path) -> Iterator[None]:
-    settings.DATA_DIR = tmp_path / "plane"
-    settings.PUBLIC_URL = live_server.url
-    objects.store.cache_clear()
-    yield
-    objects.store.cache_clear()
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("store_of_this_test"),
+]
 
 
 @pytest.fixture
-def submit(live_server, submitter_token) -> Callable[[Path], dict]:
-    """Return a function that takes in an example task over HTTP."""
-
-    def send(path: Path) -> dict:
-        answer = httpx2.post(
-            f"{live_server.url}/v1/jobs",
-            json=json.loads(path.read_text()),
-            headers={"Authorization": f"Bearer {submitter_token}"},
-        )
-        assert answer.is_success, answer.text
-        return answer.json()
-
-    return send
-
-
-@pytest.fixture
-def spawn(live_server, issue, tmp_path) -> Iterator[Callable[..., subprocess.Popen]]:
+def spawn(live_server, issue, tmp_path, started) -> Callable[..., subprocess.Popen]:
     """Return a function that starts a worker process of an agent."""
-    spawned: list[subprocess.Popen] = []
     tokens: dict[str, str] = {}
 
     def start(agent: str, *options: str, program: list[str] | None = None) -> subprocess.Popen:
@@ -74,14 +43,10 @@ def spawn(live_server, issue, tmp_path) -> Iterator[Callable[..., subprocess.Pop
         ]
         command += [*options, "--", *(example if program is None else program)]
         process = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"FENCEPOST_TOKEN": token})
-        spawned.append(process)
+        started.append(process)
         return process
 
-    yield start
-    for process in spawned:
-        if process.poll() is None:
-            process.kill()
-        process.wait(PATIENCE_SECONDS)
+    return start
 
 
 def run_to_the_end(process: subprocess.Popen) -> None:

@@ -437,8 +437,7 @@ def make_claim(plane: ScriptedPlane) -> Callable[..., Claim]:
 
     def make(task_id: str = "task-1", **over: Any) -> Claim:
         plane.add_job(task_id, **over)
-        item = plane.grant(task_id)
-        return Claim.from_document(item["job"] | {k: item[k] for k in item if k != "job"})
+        return Claim.from_answer(plane.grant(task_id))
 
     return make
 

@@ -4,52 +4,16 @@ Whatever the point: the provider is asked at most once, every reservation that w
 and after one restart the attempt has exactly one end, which is true of what happened.
 """
 
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 
 import pytest
 
 from fencepost_worker.testing import StandInProvider
-from tests.settings import WORKER_SOURCE
+from tests.worker import killing
 
-PATIENCE_SECONDS = 40
 #: More than the points of one job's life, so that the last run is one without a kill.
 POINTS = 36
-NEVER = {"rule": "never", "after_seconds": None}
-
-#: Counts durable writes, marks of calls and heard answers, and kills the process after one of them.
-KILLED_WORKER = """
-import os, signal, sys, threading
-from fencepost_worker import durable
-from fencepost_worker.client import ControlPlane
-from fencepost_worker.gateway.marks import CallJournal
-from fencepost_worker.__main__ import main
-
-left, lock = [int(sys.argv[1])], threading.Lock()
-
-def counted(function):
-    def call(*args, **options):
-        answer = function(*args, **options)
-        with lock:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-    return call
-
-for name in ("replace", "create", "remove", "remove_folder"):
-    setattr(durable, name, counted(getattr(durable, name)))
-for name in ("begin", "sent", "settled", "done"):
-    setattr(CallJournal, name, counted(getattr(CallJournal, name)))
-beaten = ControlPlane.send
-ControlPlane.send = lambda self, call, **options: (
-    beaten if call.path.endswith("/heartbeat") else counted(beaten)
-)(self, call, **options)
-sys.exit(main(sys.argv[2:]))
-"""
 
 PROGRAM = """
 import urllib.request
@@ -67,7 +31,8 @@ answer(result={"text": text})
 @pytest.fixture
 def routing(plane):
     """Teach the scripted control plane calls of models: what it routed, started and resolved."""
-    plane.routed, plane.resolved, plane.executions = {}, Counter(), {}
+    plane.routed, plane.resolved = {}, Counter()
+    plane.executions = killing.serve_executions(plane)
     plane.effects = "external"
     grant = plane._grant
     plane._grant = lambda job: (
@@ -95,37 +60,8 @@ def routing(plane):
         plane.resolved[seen.path.split("/")[3], seen.headers["idempotency-key"]] += 1
         return 200, {"outcome": "recorded", "state": seen.body["end"], "cost_basis": "actual"}
 
-    def start(seen):
-        state = plane.executions.setdefault(seen.body["external_request_id"], "unknown")
-        return 201, {
-            "decision": "issued",
-            "state": state,
-            "may_begin": True,
-            "deadline_seconds": 60,
-        }
-
-    def result(seen):
-        request_id = seen.path.split("/")[3]
-        state = plane.executions.get(request_id)
-        if state is None:
-            return 404, {"code": "NOT_FOUND", "reason": "NOT_FOUND", "retry": NEVER}
-        if state not in ("unknown", seen.body["outcome"]):
-            return 409, {"code": "ABORTED", "reason": "RESULT_DIGEST_CONFLICT", "retry": NEVER}
-        plane.executions[request_id] = seen.body["outcome"]
-        return 200, {"outcome": "recorded"}
-
-    plane.routes["/activate$"] = lambda seen: (
-        200,
-        {"session_id": "s", "dispatcher_epoch": "e", "state": "current"},
-    )
     plane.routes["/v1/routes$"] = route
     plane.routes["/resolve$"] = resolve
-    plane.routes["/executions/permits$"] = lambda seen: (
-        201,
-        {"permit_id": "p", "state": "issued", "deadline_seconds": 60},
-    )
-    plane.routes["/v1/executions$"] = start
-    plane.routes["/result$"] = result
     return plane
 
 
@@ -139,21 +75,8 @@ def run_worker(routing, program, tmp_path):
         )
         routing.provider = provider
 
-        def run(kill_at):
-            command = [sys.executable, "-c", KILLED_WORKER, str(kill_at), "run"]
-            command += ["--url", routing.url, "--token", "fp_test.secret", "--agent", "hermes"]
-            command += ["--data", str(tmp_path / "data"), "--config", str(config)]
-            command += ["--once", "--no-uploads", "--", *program(PROGRAM)]
-            done = subprocess.run(
-                command,
-                cwd=tmp_path,
-                env=os.environ | {"PYTHONPATH": str(WORKER_SOURCE)},
-                timeout=PATIENCE_SECONDS,
-                check=False,
-            )
-            return done.returncode
-
-        yield run
+        options = ("--config", str(config), "--no-uploads", "--", *program(PROGRAM))
+        yield lambda kill_at: killing.run_worker(routing.url, tmp_path / "data", kill_at, *options)
 
 
 @pytest.mark.parametrize(

@@ -5,91 +5,22 @@ attempt has exactly one end, which is true of what happened.
 """
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from tests.settings import WORKER_SOURCE
+from tests.worker.killing import run_worker, serve_executions
 
-PATIENCE_SECONDS = 30
 #: More than the points of one job's life, so that the last runs are ones without a kill.
 POINTS = 27
-NEVER = {"rule": "never", "after_seconds": None}
-
-#: Counts durable writes and heard answers, and kills the process after the one that it is told.
-KILLED_WORKER = """
-import os, signal, sys, threading
-from fencepost_worker import durable
-from fencepost_worker.client import ControlPlane
-from fencepost_worker.__main__ import main
-
-left, lock = [int(sys.argv[1])], threading.Lock()
-
-def counted(function):
-    def call(*args, **options):
-        answer = function(*args, **options)
-        with lock:
-            left[0] -= 1
-            if left[0] == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-        return answer
-    return call
-
-for name in ("replace", "create", "remove", "remove_folder"):
-    setattr(durable, name, counted(getattr(durable, name)))
-beaten = ControlPlane.send
-ControlPlane.send = lambda self, call, **options: (
-    beaten if call.path.endswith("/heartbeat") else counted(beaten)
-)(self, call, **options)
-sys.exit(main(sys.argv[2:]))
-"""
 
 
 @pytest.fixture
 def governed_plane(plane):
     """The governed calls, with executions that know their state."""
-    executions = {}
-
-    def start(seen):
-        executions.setdefault(seen.body["external_request_id"], "unknown")
-        state = executions[seen.body["external_request_id"]]
-        return 201, {
-            "decision": "issued",
-            "state": state,
-            "may_begin": True,
-            "deadline_seconds": 60,
-        }
-
-    def result(seen):
-        request_id = seen.path.split("/")[3]
-        state = executions.get(request_id)
-        if state is None:
-            return 404, {"code": "NOT_FOUND", "reason": "NOT_FOUND", "retry": NEVER}
-        if state not in ("unknown", seen.body["outcome"]):
-            return 409, {"code": "ABORTED", "reason": "RESULT_DIGEST_CONFLICT", "retry": NEVER}
-        executions[request_id] = seen.body["outcome"]
-        return 200, {"outcome": "recorded"}
-
-    plane.routes["/activate$"] = lambda seen: (
-        200,
-        {
-            "session_id": "0190aaaa-0000-7000-8000-000000000001",
-            "dispatcher_epoch": "0190eeee-0000-7000-8000-000000000001",
-            "state": "current",
-        },
-    )
-    plane.routes["/executions/permits$"] = lambda seen: (
-        201,
-        {"permit_id": "0190cccc-0000-7000-8000-000000000001", "deadline_seconds": 60},
-    )
-    plane.routes["/v1/executions$"] = start
-    plane.routes["/result$"] = result
-    plane.executions = executions
+    plane.executions = serve_executions(plane)
     return plane
 
 
@@ -122,30 +53,24 @@ def other_side():
     server.server_close()
 
 
-def run_worker(plane, data, url, kill_at):
-    command = [sys.executable, "-c", KILLED_WORKER, str(kill_at)]
-    command += ["run", "--url", plane.url, "--token", "fp_test.secret", "--agent", "hermes"]
-    command += ["--data", str(data), "--runtime", "http", "--endpoint", url, "--once"]
-    done = subprocess.run(
-        command,
-        cwd=data.parent,
-        env=os.environ | {"PYTHONPATH": str(WORKER_SOURCE)},
-        timeout=PATIENCE_SECONDS,
-        check=False,
-    )
-    return done.returncode
+@pytest.fixture
+def run(governed_plane, other_side, tmp_path):
+    """Return a function that runs a worker, killed at a point, to its end; its exit code."""
+    _, url = other_side
+    http = ("--runtime", "http", "--endpoint", url)
+    return lambda kill_at: run_worker(governed_plane.url, tmp_path, kill_at, *http)
 
 
 @pytest.mark.parametrize("kill_at", range(1, POINTS + 1))
 def test_a_kill_at_any_point_neither_repeats_nor_forgets(
-    governed_plane, other_side, tmp_path, kill_at
+    governed_plane, other_side, run, tmp_path, kill_at
 ):
-    ids, url = other_side
+    ids, _ = other_side
     governed_plane.add_job("task-1")
-    killed = run_worker(governed_plane, tmp_path, url, kill_at)
+    killed = run(kill_at)
     assert killed in (-signal.SIGKILL, 0)
     # 0 never comes down to the kill: the second life is whole.
-    assert run_worker(governed_plane, tmp_path, url, 0) == 0
+    assert run(0) == 0
 
     assert len(ids) <= 1
     assert governed_plane.jobs["task-1"]["attempt"] == 1
@@ -162,8 +87,7 @@ def test_a_kill_at_any_point_neither_repeats_nor_forgets(
         assert verb == "complete"
 
 
-def test_the_last_points_are_past_the_end_of_a_jobs_life(governed_plane, other_side, tmp_path):
-    _, url = other_side
+def test_the_last_points_are_past_the_end_of_a_jobs_life(governed_plane, run):
     governed_plane.add_job("task-1")
 
-    assert run_worker(governed_plane, tmp_path, url, POINTS) == 0
+    assert run(POINTS) == 0

@@ -12,10 +12,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
-from fencepost_worker.assembly import network_of, pinned_keys, providers_of
+from fencepost_worker.assembly import network_of, pinned_keys, providers_of, token_of
 from fencepost_worker.claim import Claim, ClaimUnreadable, Job
 from fencepost_worker.client import Call, ControlPlane, GaveUp, Refused, Session
 from fencepost_worker.envelopes import (
@@ -88,14 +87,11 @@ def serve(
     providers = providers_of(options)
     if not providers:
         raise Unusable("--config: it names no providers")
-    if bool(options.token) == bool(options.token_file):
-        raise Unusable("one of --token and --token-file is needed")
     session = BorrowedSession(
         worker_id=options.worker_id or f"{options.agent}-gateway",
         session_id=options.session_id,
         epoch=options.epoch,
-        token=options.token,
-        token_file=options.token_file,
+        **token_of(options),
     )
     plane = ControlPlane(url=options.url, session=session, network=network_of(options))
     try:
@@ -162,10 +158,7 @@ def _held(options: argparse.Namespace, plane: ControlPlane) -> Held:
             raise Unusable(f"--task: nobody holds {options.task}: it is {job.get('state')}")
         body = {"worker_id": plane.session.worker_id, "owner": options.agent}
         answer = plane.deliver(Call("POST", f"{path}/claim", body), wait=wait)
-        document: dict[str, Any] = answer.body["job"] | {
-            name: value for name, value in answer.body.items() if name != "job"
-        }
-        claim = Claim.from_document(document)
+        claim = Claim.from_answer(answer.body)
         verified = verified_job(
             claim,
             agent=options.agent,
@@ -181,16 +174,9 @@ def _held(options: argparse.Namespace, plane: ControlPlane) -> Held:
         KeysUnavailable,
     ) as error:
         raise Unusable(f"--task: {options.task} cannot be taken up: {error}") from error
-    runtime = str(document.get("runtime") or "")
+    runtime = str(claim.document.get("runtime") or "")
     request = Request.of(verified, runtime=runtime, attempt=claim.attempt)
     exchange = ExternalAgentExchange(options.data.resolve() / "exchange").open(request)
     with contextlib.suppress(AlreadyStarted):
         exchange.begin()
-    lease = Lease(
-        task_id=claim.task_id,
-        attempt=claim.attempt,
-        fencing_token=claim.fencing_token,
-        terms=claim.terms,
-        requested_at=answer.requested_at,
-    )
-    return Held(verified, exchange, lease)
+    return Held(verified, exchange, claim.lease(requested_at=answer.requested_at))

@@ -6,6 +6,7 @@ import os
 import socket
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from uuid_utils.compat import uuid7
@@ -15,7 +16,6 @@ from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.adapters.command import CommandAdapter
 from fencepost_worker.adapters.function import FunctionAdapter
 from fencepost_worker.adapters.http import Endpoint, HttpAdapter
-from fencepost_worker.asking import Asking
 from fencepost_worker.breaker import Breaker
 from fencepost_worker.client import ControlPlane, Session
 from fencepost_worker.confinement import Confinement, Unconfinable
@@ -78,9 +78,7 @@ def build(options: argparse.Namespace, *, functions: Functions | None = None) ->
         network=network,
     )
     uploads = Uploads(plane=plane, network=network) if _may_upload(options, providers) else None
-    parts = _Parts(data, plane, providers, network, uploads, functions)
-    adapter = _adapter(options, parts)
-    plan = _plan(options)
+    adapter = _adapter(options, _Parts(data, plane, providers, network, uploads, functions))
     return Worker(
         plane=plane,
         journal=Journal(data / "journal"),
@@ -88,14 +86,8 @@ def build(options: argparse.Namespace, *, functions: Functions | None = None) ->
         keys=KeyRing(plane=plane, pinned=pinned_keys(options.trusted_keys)),
         uploads=uploads,
         secrets=_secrets(options, providers),
-        asking=Asking(
-            plane=plane,
-            agent=plan.agent,
-            named=plan.task_types,
-            unserved=adapter.unserved,
-            breaker=Breaker(refusals_max=options.refusals_max, rest_s=options.rest_seconds),
-        ),
-        plan=plan,
+        breaker=Breaker(refusals_max=options.refusals_max, rest_s=options.rest_seconds),
+        plan=_plan(options),
     )
 
 
@@ -121,7 +113,7 @@ def providers_of(options: argparse.Namespace) -> Providers:
         providers = read_providers(options.config, dict(os.environ))
     except ProvidersUnreadable as error:
         raise Unusable(f"--config: {error}") from error
-    return providers if getattr(options, "runtime", "command") in LOCAL_RUNTIMES else Providers()
+    return providers if options.runtime in LOCAL_RUNTIMES else Providers()
 
 
 def network_of(options: argparse.Namespace) -> Network:
@@ -140,24 +132,32 @@ def _secrets(options: argparse.Namespace, providers: Providers) -> Secrets:
     return Secrets([options.token], files=[path for path in files if path is not None])
 
 
-def session_of(options: argparse.Namespace, *, data: Path, has_models: bool) -> Session:
-    """Return who calls the control plane: a session that is activated, where work is governed.
+def token_of(options: argparse.Namespace) -> dict[str, Any]:
+    """Return what a `Session` is given to prove itself by.
 
     :raises Unusable: no token is given, or two are.
     """
     if bool(options.token) == bool(options.token_file):
         raise Unusable("one of --token and --token-file is needed")
+    return {"token": options.token, "token_file": options.token_file}
+
+
+def session_of(options: argparse.Namespace, *, data: Path, has_models: bool) -> Session:
+    """Return who calls the control plane: a session that is activated, where work is governed.
+
+    :raises Unusable: no token is given, or two are.
+    """
+    token = token_of(options)
     worker_id = options.worker_id or _stable_worker_id(data, options.agent)
     if not _has_session(options, has_models=has_models):
-        return Session(worker_id=worker_id, token=options.token, token_file=options.token_file)
+        return Session(worker_id=worker_id, **token)
     return ActivatedSession(
         worker_id=worker_id,
         agent=options.agent,
         cell_id=options.cell_id or worker_id,
         runtime=options.runtime,
         path=data / "session.json",
-        token=options.token,
-        token_file=options.token_file,
+        **token,
     )
 
 

@@ -1,10 +1,11 @@
 """Claims: the coordinates of a granted attempt, and the signed task within."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from fencepost_worker.identity import checked_attempt
-from fencepost_worker.lease import Terms
+from fencepost_worker.lease import Lease, Terms
 
 
 class ClaimUnreadable(Exception):
@@ -23,6 +24,16 @@ class Claim:
     revision: int
     execution_digest: str
     terms: Terms
+
+    @classmethod
+    def from_answer(cls, answer: dict[str, Any]) -> "Claim":
+        """Read a claim as it is answered: the job, and beside it what the claim adds to it.
+
+        :raises KeyError, TypeError: there is no job in it.
+        :raises ClaimUnreadable: as `from_document` does.
+        """
+        beside = {name: answer[name] for name in answer if name not in ("job", "outcome")}
+        return cls.from_document(answer["job"] | beside)
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> "Claim":
@@ -85,6 +96,27 @@ class Claim:
     def authority(self) -> dict[str, Any]:
         """Return the members that every write of this attempt carries."""
         return {"attempt": self.attempt, "fencing_token": self.fencing_token}
+
+    def binding(self, external_request_id: str) -> dict[str, Any]:
+        """Return the members that every governed call for an effect of this attempt names."""
+        named = {"external_request_id": external_request_id}
+        return {"task_id": self.task_id} | self.authority | named
+
+    def lease(
+        self,
+        *,
+        requested_at: float | None,
+        progress: Callable[[], dict[str, Any] | None] = lambda: None,
+    ) -> Lease:
+        """Return the lease of the attempt; the parameters are those of `Lease`."""
+        return Lease(
+            task_id=self.task_id,
+            attempt=self.attempt,
+            fencing_token=self.fencing_token,
+            terms=self.terms,
+            requested_at=requested_at,
+            progress=progress,
+        )
 
 
 @dataclass(frozen=True)

@@ -66,6 +66,11 @@ class ResultTooLarge(ResultRefused):
         self.document = document
         super().__init__(f"the result is larger than {MAX_RESULT_BYTES} bytes")
 
+    def told_by(self, artifact: str) -> dict[str, Any]:
+        """Return the document with, in place of the job's result, where all of it is."""
+        faults = [{"pointer": "", "detail": f"{self}; all of it is the artifact {artifact}"}]
+        return self.document | {"result": {MENDED_MEMBER: faults}}
+
 
 @dataclass(frozen=True)
 class Request:
@@ -250,10 +255,6 @@ class Exchange:
         except FileExistsError:
             return Call(**(durable.read_document(path) or {})), True
         return call, False
-
-    def made(self, name: str) -> bool:
-        """Return whether a call was made under this name."""
-        return (self._folder / "calls" / f"{name}.json").exists()
 
     @property
     def asked_to_start(self) -> bool:

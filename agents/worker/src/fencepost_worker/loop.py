@@ -11,6 +11,7 @@ from uuid_utils.compat import uuid7
 from fencepost_worker import reports
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.asking import Asking, TypeKnown, unserved
+from fencepost_worker.breaker import Breaker
 from fencepost_worker.claim import Claim, ClaimUnreadable, Job
 from fencepost_worker.client import (
     Answer,
@@ -91,12 +92,12 @@ class Worker:
         plan: Plan,
         uploads: Uploads | None = None,
         secrets: Secrets | None = None,
-        asking: Asking | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
         """Make a worker. Without `uploads` artifacts stay in its data folder.
 
         :param secrets: what it must not say; default what its environment names so.
-        :param asking: which types of job it asks for; default those of the plan, or all.
+        :param breaker: which types of job it does not ask for, after how many refusals.
         """
         self._plane = plane
         self._journal = journal
@@ -107,8 +108,12 @@ class Worker:
         self._secrets = secrets or Secrets()
         self._progress = ProgressReader(adapter, secrets=self._secrets)
         self._heartbeats = HeartbeatLoop(plane=plane, on_failure=self.drain)
-        self._asking = asking or Asking(
-            plane=plane, agent=plan.agent, named=plan.task_types, unserved=adapter.unserved
+        self._asking = Asking(
+            plane=plane,
+            agent=plan.agent,
+            named=plan.task_types,
+            unserved=adapter.unserved,
+            breaker=breaker,
         )
         self._presence = Presence(plane=plane, agent=plan.agent, not_asking=self._asking.not_asking)
         self._asking.on_change = self._presence.poke
@@ -259,14 +264,8 @@ class Worker:
         return not self._draining.wait(seconds)
 
     def _lease_of(self, claim: Claim, requested_at: float | None) -> Lease:
-        return Lease(
-            task_id=claim.task_id,
-            attempt=claim.attempt,
-            fencing_token=claim.fencing_token,
-            terms=claim.terms,
-            requested_at=requested_at,
-            progress=self._progress.reading(task_id=claim.task_id, attempt=claim.attempt),
-        )
+        reading = self._progress.reading(task_id=claim.task_id, attempt=claim.attempt)
+        return claim.lease(requested_at=requested_at, progress=reading)
 
     # Jobs -----------------------------------------------------------------------------------
 
@@ -441,13 +440,14 @@ class Worker:
         """End an attempt whose completion the control plane cannot take, as failed."""
         unknown = problem.rule == "reconcile"
         code = "OUTCOME_UNKNOWN" if unknown else "RESULT_REFUSED"
-        failure = self._failure(claim, code, problem.detail or code, retryable=unknown)
-        for call in reports.without_secrets(failure, self._secrets).calls:
-            self._send(claim, call)
+        self._fail_now(claim, code, problem.detail or code, retryable=unknown)
 
     def _fail_undeferred(self, claim: Claim, problem: Problem) -> None:
         """End an attempt that the control plane does not let us defer, as failed."""
-        failure = self._failure(claim, "DEFERRAL_REFUSED", str(problem.detail), retryable=True)
+        self._fail_now(claim, "DEFERRAL_REFUSED", str(problem.detail), retryable=True)
+
+    def _fail_now(self, claim: Claim, code: str, message: str, *, retryable: bool) -> None:
+        failure = self._failure(claim, code, message, retryable=retryable)
         for call in reports.without_secrets(failure, self._secrets).calls:
             self._send(claim, call)
 
@@ -486,8 +486,7 @@ def _claims_in(answer: Answer) -> list[Claim]:
             log.warning("attempt %s of a claim of before is no longer ours", item.get("attempt"))
             continue
         try:
-            beside = {name: item[name] for name in item if name not in ("job", "outcome")}
-            claims.append(Claim.from_document(item["job"] | beside))
+            claims.append(Claim.from_answer(item))
         except (ClaimUnreadable, KeyError, TypeError) as error:
             log.error("a claim could not be read: %s", error)
     return claims

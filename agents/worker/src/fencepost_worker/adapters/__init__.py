@@ -1,4 +1,4 @@
-"""Runtimes: a job is executed by a program, by an agent behind HTTP, or by a model endpoint."""
+"""Runtimes: a job is executed by a program, by an agent behind HTTP, or by a function."""
 
 from abc import ABC, abstractmethod
 from dataclasses import replace

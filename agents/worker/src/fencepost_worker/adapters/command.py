@@ -18,13 +18,7 @@ from typing import IO, Any
 from fencepost_worker import durable, processes, rules
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.confinement import Confinement, loopback_direct
-from fencepost_worker.exchange import (
-    MENDED_MEMBER,
-    Request,
-    Result,
-    ResultRefused,
-    ResultTooLarge,
-)
+from fencepost_worker.exchange import Request, Result, ResultRefused, ResultTooLarge
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.lease import Ended, Lease
 from fencepost_worker.model_access import ModelAccess
@@ -183,15 +177,13 @@ class CommandAdapter(RuntimeAdapter):
         try:
             return Result.of(request, document)
         except ResultTooLarge as error:
-            whole = error.document
-            name = workspace.leave("result.json", rules.encoded(whole["result"]))
-            faults = [{"pointer": "", "detail": f"{error}; all of it is the artifact {name}"}]
-            artifact = {"name": name, "media_type": "application/json"}
-            return Result.of(
-                request,
-                whole
-                | {"result": {MENDED_MEMBER: faults}, "artifacts": [*whole["artifacts"], artifact]},
-            )
+            name = workspace.leave("result.json", rules.encoded(error.document["result"]))
+            document = error.told_by(name)
+            document["artifacts"] = [
+                *document["artifacts"],
+                {"name": name, "media_type": "application/json"},
+            ]
+            return Result.of(request, document)
 
 
 class Program:

@@ -24,14 +24,7 @@ from fencepost_worker.asking import DEFERRED_BY_WORK, unserved
 from fencepost_worker.claim import Job as ClaimedJob
 from fencepost_worker.client import DEFER, NoRoom, Problem
 from fencepost_worker.confinement import Confinement, loopback_direct
-from fencepost_worker.exchange import (
-    MENDED_MEMBER,
-    Exchange,
-    Request,
-    Result,
-    ResultRefused,
-    ResultTooLarge,
-)
+from fencepost_worker.exchange import Exchange, Request, Result, ResultRefused, ResultTooLarge
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.functions import variables
 from fencepost_worker.functions.contexts import AsyncContext, Content, Context, Place
@@ -301,9 +294,7 @@ class FunctionAdapter(RuntimeAdapter):
             recorded.add_artifact(described)
         except ArtifactNamedTwice as named:
             raise ResultRefused(f"{error}, and {named}") from error
-        faults = [{"pointer": "", "detail": f"{error}; all of it is the artifact result.json"}]
-        document = error.document | recorded.members | {"result": {MENDED_MEMBER: faults}}
-        return Result.of(request, document)
+        return Result.of(request, error.told_by(described["name"]) | recorded.members)
 
 
 def _seen(place: Place) -> dict[str, str]:

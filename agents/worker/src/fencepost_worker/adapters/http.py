@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx2
 
@@ -68,10 +67,8 @@ class Endpoint:
         self._timeout = httpx2.Timeout(silence_s, connect=min(CONNECT_TIMEOUT_SECONDS, silence_s))
 
     @contextmanager
-    def post(
-        self, document: dict[str, Any], *, request: Request, lease: Lease, grant: Grant
-    ) -> Iterator[httpx2.Response]:
-        """Send the document once and yield the answer, its body unread.
+    def post(self, request: Request, *, lease: Lease, grant: Grant) -> Iterator[httpx2.Response]:
+        """Send the request once and yield the answer, its body unread.
 
         :raises NothingSent: there was no connection before the grant or the lease ended.
         :raises Declined: the other side said no.
@@ -83,7 +80,7 @@ class Endpoint:
         }
         if self._key_file is not None:
             headers["Authorization"] = f"Bearer {self._key_file.read_text().strip()}"
-        content = rules.encoded(document)
+        content = rules.encoded(request.document)
         with self._network.client(timeout=self._timeout) as client:
             outgoing = client.build_request("POST", self._url, content=content, headers=headers)
             try:
@@ -161,10 +158,9 @@ def under_lease(lease: Lease, effect: Callable[[], Result]) -> Result:
     return outcome
 
 
-def result_of(request: Request, effect: Callable[[], Result], *, name: str) -> Result:
+def result_of(request: Request, effect: Callable[[], Result]) -> Result:
     """Run the effect and return its refusals as results.
 
-    :param name: what the other side is, in error codes: `AGENT`, `MODEL`.
     :raises OutcomeUnknown: as the effect does.
     """
     try:
@@ -172,7 +168,7 @@ def result_of(request: Request, effect: Callable[[], Result], *, name: str) -> R
     except NothingSent as error:
         return Result.failed(
             request,
-            code=f"{name}_UNREACHABLE",
+            code="AGENT_UNREACHABLE",
             message=str(error),
             retryable=True,
             outcome="not_started",
@@ -180,7 +176,7 @@ def result_of(request: Request, effect: Callable[[], Result], *, name: str) -> R
     except Declined as error:
         return Result.failed(
             request,
-            code=f"{name}_ANSWERED_{error.status}",
+            code=f"AGENT_ANSWERED_{error.status}",
             message=str(error),
             retryable=error.retryable,
         )
@@ -201,13 +197,11 @@ class HttpAdapter(RuntimeAdapter):
         """Ask the agent once; see `RuntimeAdapter.invoke`."""
 
         def ask() -> Result:
-            with self._endpoint.post(
-                request.document, request=request, lease=lease, grant=grant
-            ) as response:
+            with self._endpoint.post(request, lease=lease, grant=grant) as response:
                 content = read_bounded(response)
             try:
                 return Result.of(request, rules.read(content))
             except rules.NotStrict as error:
                 raise ResultRefused(f"the answer is not JSON: {error.fault.detail}") from error
 
-        return under_lease(lease, lambda: result_of(request, ask, name="AGENT"))
+        return under_lease(lease, lambda: result_of(request, ask))
