@@ -132,8 +132,7 @@ class Desk:
         :returns: its answer; None where it refused what was told.
         :raises GaveUp: the gateway closes; the journal keeps what is to be told.
         """
-        path = f"/v1/reservations/{routed.reservation_id}/resolve"
-        call = Call("POST", path, self._attempt.binding | end.body(), key=str(uuid7()))
+        call = settlement(routed.reservation_id, end, binding=self._attempt.binding)
         self._journal.settled(routed.number, call)
         return tell(self._journal, routed.number, call, plane=self._plane, carry_on=self._carry_on)
 
@@ -175,15 +174,7 @@ def routed_of(number: int, request_id: str, answer: Answer) -> Routed | Problem:
     body = answer.body
     reservation = body.get("reservation")
     if body.get("decision") != "issued" or not isinstance(reservation, dict):
-        reason = str(body.get("reason") or "REFUSED")
-        return Problem(
-            status=answer.status,
-            code="PERMISSION_DENIED",
-            reason=reason,
-            detail="the control plane decided against it",
-            rule="stop",
-            effect="none",
-        )
+        return Problem.decided(body.get("reason"), status=answer.status)
     within, limit = body.get("begin_within_seconds"), body.get("max_output_tokens")
     begin_by = float("inf")
     if isinstance(within, (int, float)):
@@ -199,6 +190,12 @@ def routed_of(number: int, request_id: str, answer: Answer) -> Routed | Problem:
         begin_by=begin_by,
         started=within is not None,
     )
+
+
+def settlement(reservation_id: str, end: End, *, binding: dict[str, Any]) -> Call:
+    """Return the call, with a key of its own, that says how a model call of an attempt ended."""
+    path = f"/v1/reservations/{reservation_id}/resolve"
+    return Call("POST", path, binding | end.body(), key=str(uuid7()))
 
 
 def tell(
