@@ -86,6 +86,14 @@ class Claim:
         """Return the members that every write of this attempt carries."""
         return {"attempt": self.attempt, "fencing_token": self.fencing_token}
 
+    def binding(self, external_request_id: str) -> dict[str, Any]:
+        """Return the members that every call about the attempt's external effect names."""
+        return {
+            "task_id": self.task_id,
+            **self.authority,
+            "external_request_id": external_request_id,
+        }
+
 
 @dataclass(frozen=True)
 class Job:

@@ -73,11 +73,7 @@ class ControlPlaneAuthority:
         :raises Refused: the control plane said no; the effect must not begin.
         :raises GaveUp: the lease, or the authority to begin, ended before an answer came.
         """
-        binding = {
-            "task_id": job.claim.task_id,
-            **job.claim.authority,
-            "external_request_id": exchange.request.external_request_id,
-        }
+        binding = job.claim.binding(exchange.request.external_request_id)
         try:
             started = self._start_by_permit(
                 exchange, job, binding, reservation_id=reservation_id, lease=lease

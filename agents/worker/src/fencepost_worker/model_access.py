@@ -108,11 +108,7 @@ class ModelAccess:
 
         :raises Postponed: one could not be booked now.
         """
-        binding = {
-            "task_id": job.claim.task_id,
-            **job.claim.authority,
-            "external_request_id": exchange.request.external_request_id,
-        }
+        binding = job.claim.binding(exchange.request.external_request_id)
         try:
             # Whether the lease lasts is nothing to them: what was spent was spent.
             left = recover(
