@@ -196,7 +196,7 @@ class Forwarding:
     async def _finish(self, *, events: bool) -> None:
         """End the answer as the provider has: cleanly only where it came to its own end."""
         so_far = self._tap.account
-        if not events or so_far.ended or self._tap.reading().finished:
+        if not events or so_far.ended or so_far.finished:
             await self._reply.finish()
         elif so_far.error is None:
             await self._end_of_cut(ANSWER_LOST, "The provider's stream ended before its end.")
