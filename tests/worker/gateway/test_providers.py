@@ -65,7 +65,7 @@ def test_a_file_names_them(tmp_path: Path) -> None:
     assert [each.include_usage for each in providers] == [True, True, False]
     limits = [each.max_tokens_member for each in providers]
     assert limits == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
-    assert providers.speaking(Face.ANTHROPIC) == [anthropic]
+    assert [each for each in providers if each.api is Face.ANTHROPIC] == [anthropic]
     assert (providers.get("local"), providers.get("none")) == (local, None)
 
 

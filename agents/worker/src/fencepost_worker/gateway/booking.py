@@ -5,7 +5,7 @@ All of it blocks, and runs on the gateway's threads; each step is in the journal
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from uuid_utils.compat import uuid7
@@ -37,7 +37,6 @@ class Routed:
 
     number: int
     route_request_id: str
-    decision_id: str
     reservation_id: str
     provider: str
     model: str
@@ -124,7 +123,7 @@ class Desk:
             self.settle(routed, not_sent("NOT_STARTED", started=isinstance(error, GaveUp)))
             raise StartRefused(error, routed) from error
         self._started = True
-        return Routed(**vars(routed) | {"begin_by": min(routed.begin_by, grant.deadline)})
+        return replace(routed, begin_by=min(routed.begin_by, grant.deadline))
 
     def settle(self, routed: Routed, end: End) -> Answer | None:
         """Tell the control plane how a call ended, until it has answered.
@@ -182,7 +181,6 @@ def routed_of(number: int, request_id: str, answer: Answer) -> Routed | Problem:
     return Routed(
         number=number,
         route_request_id=request_id,
-        decision_id=str(body.get("decision_id", "")),
         reservation_id=str(reservation.get("reservation_id", "")),
         provider=str(body.get("provider") or ""),
         model=str(body.get("model") or ""),

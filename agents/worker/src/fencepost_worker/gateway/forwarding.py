@@ -19,7 +19,7 @@ from fencepost_worker.gateway.readings import Reading
 from fencepost_worker.gateway.refusals import ANSWER_LOST, ATTEMPT_ENDED
 from fencepost_worker.gateway.tap import Tap
 from fencepost_worker.gateway.verdicts import Cut
-from fencepost_worker.gateway.wire import Reply, passed_back, seconds_asked
+from fencepost_worker.gateway.wire import KEY_HEADERS, Reply, passed_back, seconds_asked
 
 log = logging.getLogger("fencepost_worker")
 
@@ -32,7 +32,6 @@ REFUSAL_BYTES_MAX = 1024 * 1024
 LAST_WORD_SECONDS = 1.0
 #: Why a call is cut whose program has left; any other reason is the end of its attempt.
 CLIENT_LEFT = "the program went away"
-KEY_HEADERS = ("authorization", "x-api-key")
 KEY_REMOVED = b"[removed]"
 EVENT_STREAM = "text/event-stream"
 #: Faults of a client before a byte of the request has gone out.
