@@ -12,25 +12,24 @@ import openai
 import pytest
 from uuid_utils.compat import uuid7
 
-from fencepost_worker.claim import Claim, Job
+from fencepost_worker.claim import Claim
 from fencepost_worker.client import Call, ControlPlane
 from fencepost_worker.executor import Grant
 from fencepost_worker.gateway.attempts import GovernedAttempt
 from fencepost_worker.gateway.providers import providers_of
 from fencepost_worker.gateway.recovery import recover
 from fencepost_worker.gateway.server import Admitted, Gateway
-from fencepost_worker.identity import external_request_id
-from fencepost_worker.lease import Ended, Lease
+from fencepost_worker.lease import Ended
 from fencepost_worker.session import ActivatedSession
 from fencepost_worker.testing import Answer, Counts, StandInProvider
 from fencepost_worker.testing.answers import event
 from fencepost_worker.testing.provider import TEXT
-from fencepost_worker.timing import steady_now
 from governance.money import ledger
 from governance.money.models import Reservation, Resolution
 from jobs import wakeups
 from jobs.models import Execution, JobType
 from tests.jobs.governed import MODEL, price_a_model
+from tests.worker.gateway.attempts import attempt_of
 
 PATIENCE_SECONDS = 20
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "content-prep.json"
@@ -90,7 +89,7 @@ def admit(
             json=json.loads(EXAMPLE.read_text()),
             headers={"Authorization": f"Bearer {submitter_token}"},
         ).raise_for_status()
-        made = attempt_of(plane, tmp_path, effects=effects)
+        made = claimed(plane, tmp_path, effects=effects)
         if effects == "external":
             start(plane, made, None)
         return made, gateway.admit(made)
@@ -99,36 +98,20 @@ def admit(
     gateway.close()
 
 
-def attempt_of(plane: ControlPlane, folder: Path, *, effects: str) -> GovernedAttempt:
+def claimed(plane: ControlPlane, folder: Path, *, effects: str) -> GovernedAttempt:
     """Claim the job that is queued, and return its attempt."""
     body = {"worker_id": "hermes@test", "limit": 1, "wait_seconds": 0}
     answer = plane.send(Call("POST", "/v1/claims", body, key=str(uuid7())))
     [item] = answer.body["results"]
     claim = Claim.from_document(item["job"] | {k: item[k] for k in item if k != "job"})
-    lease = Lease(
-        task_id=claim.task_id,
-        attempt=claim.attempt,
-        fencing_token=claim.fencing_token,
-        terms=claim.terms,
-        requested_at=steady_now(),
-    )
-    request_id = external_request_id(
-        task_id=claim.task_id,
-        job_id=claim.job_id,
-        execution_digest=claim.execution_digest,
-        runtime="command",
-        attempt=claim.attempt,
-    )
     made: GovernedAttempt
 
     def starter(reservation_id: str) -> Grant:
         return start(plane, made, reservation_id)
 
-    made = GovernedAttempt(
-        job=Job(claim, {}),
-        lease=lease,
-        external_request_id=request_id,
-        folder=folder / "calls",
+    made = attempt_of(
+        claim,
+        folder / "calls",
         models=tuple(claim.document["models"]),
         effects=effects,
         starter=starter if effects == "model_only" else None,

@@ -10,16 +10,14 @@ import httpx2
 import openai
 import pytest
 
-from fencepost_worker.claim import Claim, Job
+from fencepost_worker.claim import Claim
 from fencepost_worker.client import ControlPlane
 from fencepost_worker.gateway.attempts import GovernedAttempt
 from fencepost_worker.gateway.providers import Providers, providers_of
 from fencepost_worker.gateway.server import Admitted, Gateway
-from fencepost_worker.identity import external_request_id
-from fencepost_worker.lease import Lease
 from fencepost_worker.testing import Counts, StandInProvider
-from fencepost_worker.timing import steady_now
 from tests.worker.conftest import ScriptedPlane
+from tests.worker.gateway.attempts import attempt_of
 from tests.worker.gateway.books import MODELS, Books
 
 PROVIDER_KEY = "sk-of-the-provider"
@@ -35,29 +33,8 @@ def attempt(make_claim: Callable[..., Claim], tmp_path: Path) -> Callable[..., G
     """Return a function that makes an attempt under a lease of its own."""
 
     def make(task_id: str = "task-1", **over: Any) -> GovernedAttempt:
-        claim = make_claim(task_id)
-        lease = Lease(
-            task_id=claim.task_id,
-            attempt=claim.attempt,
-            fencing_token=claim.fencing_token,
-            terms=claim.terms,
-            requested_at=steady_now(),
-        )
-        request_id = external_request_id(
-            task_id=claim.task_id,
-            job_id=claim.job_id,
-            execution_digest=claim.execution_digest,
-            runtime="command",
-            attempt=claim.attempt,
-        )
-        return GovernedAttempt(
-            job=Job(claim, {}),
-            lease=lease,
-            external_request_id=request_id,
-            folder=tmp_path / "calls" / task_id,
-            models=over.pop("models", MODELS),
-            **over,
-        )
+        folder = tmp_path / "calls" / task_id
+        return attempt_of(make_claim(task_id), folder, **{"models": MODELS} | over)
 
     return make
 
@@ -133,12 +110,17 @@ class Table:
         )
 
     def ask(
-        self, path: str = "/v1/chat/completions", method: str = "POST", **over: Any
+        self,
+        path: str = "/v1/chat/completions",
+        method: str = "POST",
+        *,
+        timeout: float = 20,
+        **over: Any,
     ) -> httpx2.Response:
         """Send a request as a program that has the key, and return the whole answer."""
         headers = {"authorization": f"Bearer {self.admitted.key}"} | over.pop("headers", {})
         return httpx2.request(
-            method, self.address + path, headers=headers, timeout=20, trust_env=False, **over
+            method, self.address + path, headers=headers, timeout=timeout, trust_env=False, **over
         )
 
 

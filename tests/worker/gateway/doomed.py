@@ -13,14 +13,12 @@ from typing import Any
 
 import httpx2
 
-from fencepost_worker.claim import Claim, Job
+from fencepost_worker.claim import Claim
 from fencepost_worker.client import ControlPlane, Session
-from fencepost_worker.gateway.attempts import GovernedAttempt
 from fencepost_worker.gateway.marks import CallJournal
 from fencepost_worker.gateway.providers import providers_of
 from fencepost_worker.gateway.server import Gateway
-from fencepost_worker.lease import Lease
-from fencepost_worker.timing import steady_now
+from tests.worker.gateway.attempts import attempt_of
 
 #: By the name of a point, what is left at once: whose method, and whether it was carried out.
 POINTS: dict[str, tuple[Any, str, bool]] = {
@@ -57,19 +55,7 @@ def main() -> None:
     plane = ControlPlane(
         url=told["plane"], session=Session(worker_id="hermes@test", token=told["token"])
     )
-    lease = Lease(
-        task_id=claim.task_id,
-        attempt=claim.attempt,
-        fencing_token=claim.fencing_token,
-        terms=claim.terms,
-        requested_at=steady_now(),
-    )
-    attempt = GovernedAttempt(
-        job=Job(claim, {}),
-        lease=lease,
-        external_request_id=told["external_request_id"],
-        folder=Path(told["folder"]),
-    )
+    attempt = attempt_of(claim, Path(told["folder"]))
     providers = providers_of({"openai": {"api": "openai", "base_url": told["openai"]}})
     gateway = Gateway(plane, providers)
     gateway.start()

@@ -126,13 +126,7 @@ def test_an_answer_that_is_not_streamed_is_read_to_its_end_and_settled(
     seat.provider.script(Answer(200, parts=(left, whole)))
 
     with pytest.raises(httpx2.ReadTimeout):
-        httpx2.post(
-            f"{seat.address}/v1/chat/completions",
-            headers={"authorization": f"Bearer {seat.admitted.key}"},
-            json=CHAT,
-            timeout=0.3,
-            trust_env=False,
-        )
+        seat.ask(json=CHAT, timeout=0.3)
     left.set()
 
     [end] = seat.books.settled()
@@ -146,13 +140,7 @@ def test_who_leaves_before_its_turn_has_made_no_call(table: Callable[..., Table]
         parts = answer.iter_raw()
         next(parts)
         with pytest.raises(httpx2.ReadTimeout):
-            httpx2.post(
-                f"{seat.address}/v1/chat/completions",
-                headers={"authorization": f"Bearer {seat.admitted.key}"},
-                json=CHAT,
-                timeout=0.3,
-                trust_env=False,
-            )
+            seat.ask(json=CHAT, timeout=0.3)
     seat.books.settled()
     assert seat.admitted.end("done").calls == 1
     assert (len(seat.books.calls), len(seat.provider.requests)) == (1, 1)

@@ -54,7 +54,6 @@ def doomed(
             "openai": provider.base_url_openai,
             "folder": str(made.folder),
             "claim": made.job.claim.document,
-            "external_request_id": made.external_request_id,
             "point": point,
             "stream": stream,
         }

@@ -3,13 +3,17 @@
 import gzip
 import hashlib
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
+from fencepost_worker.gateway import calls, counting
 from fencepost_worker.gateway.faces import Face
+from fencepost_worker.gateway.links import LARGE_BODY_BYTES
 from fencepost_worker.gateway.providers import (
     KeyMissing,
     Providers,
@@ -61,7 +65,7 @@ def test_a_file_names_them(tmp_path: Path) -> None:
     assert [each.include_usage for each in providers] == [True, True, False]
     limits = [each.max_tokens_member for each in providers]
     assert limits == ["max_completion_tokens", "max_tokens", "max_completion_tokens"]
-    assert providers.speaking(Face.ANTHROPIC) == [anthropic]
+    assert [each for each in providers if each.api is Face.ANTHROPIC] == [anthropic]
     assert (providers.get("local"), providers.get("none")) == (local, None)
 
 
@@ -189,3 +193,25 @@ def test_a_large_request_passes_whole(table: Callable[..., Table]) -> None:
     assert request.body == body
     [call] = seat.books.calls
     assert call.asked["request_bytes"] >= 5_000_000
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages/count_tokens"])
+def test_what_works_on_a_large_body_holds_up_no_stream(
+    table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    seat, by = table(), []
+    for module in (calls, counting):
+        for name in ("read_request", "rewritten"):
+            work = getattr(module, name)
+
+            def noted(*args: Any, work: Any = work, **options: Any) -> Any:
+                by.append(threading.current_thread().name)
+                return work(*args, **options)
+
+            monkeypatch.setattr(module, name, noted)
+
+    messages = [{"role": "user", "content": "x" * LARGE_BODY_BYTES}]
+    assert seat.ask(path, json={"model": "any", "messages": messages}).is_success
+
+    assert len(by) == 2
+    assert "gateway" not in by, "the thread of the loop, which streams share"

@@ -93,6 +93,18 @@ class Problem:
             current=body["current"] if isinstance(body.get("current"), dict) else {},
         )
 
+    @classmethod
+    def decided(cls, reason: Any, *, status: int) -> "Problem":
+        """Return a decision against a request, which is an answer, as the problem that it is."""
+        return cls(
+            status=status,
+            code="PERMISSION_DENIED",
+            reason=str(reason or "REFUSED"),
+            detail="the control plane decided against it",
+            rule="stop",
+            effect="none",
+        )
+
     def as_document(self) -> dict[str, Any]:
         """Return the form in which it is kept on disk."""
         return asdict(self)

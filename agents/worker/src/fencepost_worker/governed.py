@@ -170,7 +170,8 @@ class ControlPlaneAuthority:
         answer = self._once(exchange, f"start{name}", "/v1/executions", body, wait=lease.carry_on)
         issued = answer.body.get("decision") == "issued" and answer.body.get("state") == "unknown"
         if not issued:
-            raise Refused(_decided_against(answer))
+            reason = answer.body.get("reason") or answer.body.get("refusal_reason")
+            raise Refused(Problem.decided(reason, status=answer.status))
         if answer.body.get("may_begin") is not True:
             raise GaveUp("the authority to begin ended before the start was answered")
         return answer
@@ -186,16 +187,3 @@ class ControlPlaneAuthority:
     ) -> Answer:
         call, _ = exchange.once(name, Call("POST", path, body, key=str(uuid7())))
         return self._plane.deliver(call, wait=wait)
-
-
-def _decided_against(answer: Answer) -> Problem:
-    """Return a decision that is a refusal as the problem that it would be by itself."""
-    reason = str(answer.body.get("reason") or answer.body.get("refusal_reason") or "REFUSED")
-    return Problem(
-        status=answer.status,
-        code="PERMISSION_DENIED",
-        reason=reason,
-        detail="the control plane decided against it",
-        rule="stop",
-        effect="none",
-    )

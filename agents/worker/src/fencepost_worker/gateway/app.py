@@ -22,12 +22,11 @@ from fencepost_worker.gateway.links import Links
 from fencepost_worker.gateway.marks import CallJournal
 from fencepost_worker.gateway.refusals import CallRefused
 from fencepost_worker.gateway.running import RunningAttempt
-from fencepost_worker.gateway.wire import Reply, Send
+from fencepost_worker.gateway.wire import KEY_HEADERS, Reply, Send
 
 log = logging.getLogger("fencepost_worker")
 
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-KEY_HEADERS = ("authorization", "x-api-key")
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

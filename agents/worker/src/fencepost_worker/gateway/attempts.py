@@ -39,12 +39,7 @@ class GovernedAttempt:
     @property
     def binding(self) -> dict[str, Any]:
         """Return the members that every governed call of the attempt names."""
-        claim = self.job.claim
-        return {
-            "task_id": claim.task_id,
-            **claim.authority,
-            "external_request_id": self.external_request_id,
-        }
+        return self.job.claim.binding(self.external_request_id)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ All of it blocks, and runs on the gateway's threads; each step is in the journal
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from uuid_utils.compat import uuid7
@@ -37,7 +37,6 @@ class Routed:
 
     number: int
     route_request_id: str
-    decision_id: str
     reservation_id: str
     provider: str
     model: str
@@ -124,7 +123,7 @@ class Desk:
             self.settle(routed, not_sent("NOT_STARTED", started=isinstance(error, GaveUp)))
             raise StartRefused(error, routed) from error
         self._started = True
-        return Routed(**vars(routed) | {"begin_by": min(routed.begin_by, grant.deadline)})
+        return replace(routed, begin_by=min(routed.begin_by, grant.deadline))
 
     def settle(self, routed: Routed, end: End) -> Answer | None:
         """Tell the control plane how a call ended, until it has answered.
@@ -132,8 +131,7 @@ class Desk:
         :returns: its answer; None where it refused what was told.
         :raises GaveUp: the gateway closes; the journal keeps what is to be told.
         """
-        path = f"/v1/reservations/{routed.reservation_id}/resolve"
-        call = Call("POST", path, self._attempt.binding | end.body(), key=str(uuid7()))
+        call = settlement(routed.reservation_id, end, binding=self._attempt.binding)
         self._journal.settled(routed.number, call)
         return tell(self._journal, routed.number, call, plane=self._plane, carry_on=self._carry_on)
 
@@ -175,15 +173,7 @@ def routed_of(number: int, request_id: str, answer: Answer) -> Routed | Problem:
     body = answer.body
     reservation = body.get("reservation")
     if body.get("decision") != "issued" or not isinstance(reservation, dict):
-        reason = str(body.get("reason") or "REFUSED")
-        return Problem(
-            status=answer.status,
-            code="PERMISSION_DENIED",
-            reason=reason,
-            detail="the control plane decided against it",
-            rule="stop",
-            effect="none",
-        )
+        return Problem.decided(body.get("reason"), status=answer.status)
     within, limit = body.get("begin_within_seconds"), body.get("max_output_tokens")
     begin_by = float("inf")
     if isinstance(within, (int, float)):
@@ -191,7 +181,6 @@ def routed_of(number: int, request_id: str, answer: Answer) -> Routed | Problem:
     return Routed(
         number=number,
         route_request_id=request_id,
-        decision_id=str(body.get("decision_id", "")),
         reservation_id=str(reservation.get("reservation_id", "")),
         provider=str(body.get("provider") or ""),
         model=str(body.get("model") or ""),
@@ -199,6 +188,12 @@ def routed_of(number: int, request_id: str, answer: Answer) -> Routed | Problem:
         begin_by=begin_by,
         started=within is not None,
     )
+
+
+def settlement(reservation_id: str, end: End, *, binding: dict[str, Any]) -> Call:
+    """Return the call, with a key of its own, that says how a model call of an attempt ended."""
+    path = f"/v1/reservations/{reservation_id}/resolve"
+    return Call("POST", path, binding | end.body(), key=str(uuid7()))
 
 
 def tell(

@@ -43,8 +43,6 @@ from fencepost_worker.lease import LeaseEnded
 
 log = logging.getLogger("fencepost_worker")
 
-#: What reads and hashes a body of this size holds up all other streams.
-LARGE_BODY_BYTES = 256 * 1024
 #: What a call may use where its request states no limit and nobody names one; money, rule 3.
 OUTPUT_TOKENS_LOST = 16_384
 #: More parts of a kind than a route is told of.
@@ -63,6 +61,17 @@ class Incoming:
     query: str
     headers: Headers
     body: bytes
+
+    def request_to(
+        self, provider: Provider, client: httpx2.AsyncClient, body: bytes
+    ) -> httpx2.Request:
+        """Return the request as the provider gets it, with this body and the provider's key.
+
+        :raises KeyMissing: the key cannot be read.
+        """
+        headers = passed_on(self.headers) + list(provider.headers().items())
+        url = provider.url_of(self.path) + (f"?{self.query}" if self.query else "")
+        return client.build_request("POST", url, headers=headers, content=body)
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,7 @@ class GovernedCall:
         self._forwarding: Forwarding | None = None
         self._provider: Provider | None = None
         self._wanted = ModelRequest(model=None)
+        self._sha256 = ""
         #: Who keeps what the request goes on from, where that is known.
         self._origin: Origin | None = None
         self._made_by: Origin | None = None
@@ -146,12 +156,9 @@ class GovernedCall:
     async def _read(self) -> None:
         incoming = self._incoming
         try:
-            if len(incoming.body) > LARGE_BODY_BYTES:
-                self._wanted = await self._links.blocking(
-                    read_request, incoming.endpoint, incoming.body
-                )
-            else:
-                self._wanted = read_request(incoming.endpoint, incoming.body)
+            self._wanted, self._sha256 = await self._links.over_body(
+                incoming.body, lambda body: (read_request(incoming.endpoint, body), _sha256(body))
+            )
         except RequestUnreadable as error:
             raise CallRefused(400, "REQUEST_UNREADABLE", str(error)) from error
         if self._wanted.previous:
@@ -224,7 +231,7 @@ class GovernedCall:
             self._check()
 
     async def _routed_once(self, before: Routed | None) -> Routed:
-        needs = await self._needs(before)
+        needs = self._needs(before)
         async with self._running.routing:
             self._check()
             try:
@@ -246,16 +253,12 @@ class GovernedCall:
         if isinstance(error.why, Refused):
             books.refused(error.why.problem)
 
-    async def _needs(self, before: Routed | None) -> dict[str, Any]:
+    def _needs(self, before: Routed | None) -> dict[str, Any]:
         """Return what the route is asked for; contract, section 9."""
-        wanted, body = self._wanted, self._incoming.body
-        if len(body) > LARGE_BODY_BYTES:
-            digest = await self._links.blocking(_sha256, body)
-        else:
-            digest = _sha256(body)
+        wanted = self._wanted
         needs: dict[str, Any] = {
             "api": str(self._incoming.face),
-            "request_sha256": digest,
+            "request_sha256": self._sha256,
             "requirements": _requirements(wanted),
             "request_bytes": wanted.estimated_text_bytes,
         }
@@ -301,7 +304,7 @@ class GovernedCall:
             return Outcome(routed, not_sent(refusals.NOT_CONFIGURED), True, refusal=refusal)
         self._provider = provider
         try:
-            request = self._request(provider, routed)
+            request = await self._request(provider, routed)
         except KeyMissing as error:
             log.error("%s", error)
             self._running.books.provider_refused(ProviderRefusal(provider.name, routed.model, 401))
@@ -377,25 +380,24 @@ class GovernedCall:
                 )
             )
 
-    def _request(self, provider: Provider, routed: Routed) -> httpx2.Request:
+    async def _request(self, provider: Provider, routed: Routed) -> httpx2.Request:
         """Return the request as the provider gets it: the program's, but for what is set.
 
         :raises KeyMissing: the provider's key cannot be read.
         """
         incoming, wanted, limit = self._incoming, self._wanted, self._limit(routed)
-        body = rewritten(
-            incoming.endpoint,
+        body = await self._links.over_body(
             incoming.body,
-            model=None if routed.model == wanted.model else routed.model,
-            max_output_tokens=None if limit == wanted.max_output_tokens else limit,
-            max_tokens_member=provider.max_tokens_member,
-            include_usage=provider.include_usage or None,
+            lambda body: rewritten(
+                incoming.endpoint,
+                body,
+                model=None if routed.model == wanted.model else routed.model,
+                max_output_tokens=None if limit == wanted.max_output_tokens else limit,
+                max_tokens_member=provider.max_tokens_member,
+                include_usage=provider.include_usage or None,
+            ),
         )
-        headers = passed_on(incoming.headers) + list(provider.headers().items())
-        url = provider.url_of(incoming.path) + (f"?{incoming.query}" if incoming.query else "")
-        return self._links.client(provider).build_request(
-            "POST", url, headers=headers, content=body
-        )
+        return incoming.request_to(provider, self._links.client(provider), body)
 
     def _limit(self, routed: Routed) -> int | None:
         """Return the limit of output that the request is sent with, for each choice."""

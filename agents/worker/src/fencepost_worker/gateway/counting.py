@@ -15,7 +15,7 @@ from fencepost_worker.gateway.providers import KeyMissing
 from fencepost_worker.gateway.refusals import CallRefused
 from fencepost_worker.gateway.running import RunningAttempt
 from fencepost_worker.gateway.tap import Tap
-from fencepost_worker.gateway.wire import Reply, passed_on
+from fencepost_worker.gateway.wire import Reply
 
 
 class CountTokens:
@@ -52,37 +52,42 @@ class CountTokens:
         self._running.open_counts.add(self)
         try:
             self._running.check()
-            await self._passed_on(self._request())
+            way = await self._request()
+            # What happened meanwhile had no request to cut.
+            self._running.check()
+            if not self.gone:
+                await self._passed_on(*way)
         except CallRefused as refusal:
             await answer_refusal(self._reply, self._incoming.face, refusal)
         finally:
             self._running.open_counts.discard(self)
             self.answered.set()
 
-    def _request(self) -> tuple[httpx2.AsyncClient, httpx2.Request]:
+    async def _request(self) -> tuple[httpx2.AsyncClient, httpx2.Request]:
         incoming = self._incoming
         catalogue = Catalogue(self._running.attempt.models, self._links.providers)
         try:
-            wanted = read_request(incoming.endpoint, incoming.body)
+            wanted = await self._links.over_body(
+                incoming.body, lambda body: read_request(incoming.endpoint, body)
+            )
             served = catalogue.provider_of(wanted.model, incoming.face)
             provider = None if served is None else self._links.providers.get(served[1])
             if served is None or provider is None:
                 message = "The policy allows no model of this face."
                 raise CallRefused(403, "MODEL_NOT_ALLOWED", message)
             model = None if served[0] == wanted.model else served[0]
-            body = rewritten(incoming.endpoint, incoming.body, model=model)
-            headers = passed_on(incoming.headers) + list(provider.headers().items())
+            body = await self._links.over_body(
+                incoming.body, lambda body: rewritten(incoming.endpoint, body, model=model)
+            )
+            client = self._links.client(provider)
+            return client, incoming.request_to(provider, client, body)
         except RequestUnreadable as error:
             raise CallRefused(400, "REQUEST_UNREADABLE", str(error)) from error
         except KeyMissing as error:
             message = "The provider's key cannot be read."
             raise CallRefused(502, refusals.NOT_CONFIGURED, message) from error
-        client = self._links.client(provider)
-        url = provider.url_of(incoming.path) + (f"?{incoming.query}" if incoming.query else "")
-        return client, client.build_request("POST", url, headers=headers, content=body)
 
-    async def _passed_on(self, way: tuple[httpx2.AsyncClient, httpx2.Request]) -> None:
-        client, request = way
+    async def _passed_on(self, client: httpx2.AsyncClient, request: httpx2.Request) -> None:
         endpoint = self._incoming.endpoint
         tap = Tap(endpoint, provider="", stream=False, wanted_usage=True)
         forwarding = self._forwarding = Forwarding(

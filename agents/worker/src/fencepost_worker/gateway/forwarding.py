@@ -19,7 +19,7 @@ from fencepost_worker.gateway.readings import Reading
 from fencepost_worker.gateway.refusals import ANSWER_LOST, ATTEMPT_ENDED
 from fencepost_worker.gateway.tap import Tap
 from fencepost_worker.gateway.verdicts import Cut
-from fencepost_worker.gateway.wire import Reply, passed_back, seconds_asked
+from fencepost_worker.gateway.wire import KEY_HEADERS, Reply, passed_back, seconds_asked
 
 log = logging.getLogger("fencepost_worker")
 
@@ -32,7 +32,6 @@ REFUSAL_BYTES_MAX = 1024 * 1024
 LAST_WORD_SECONDS = 1.0
 #: Why a call is cut whose program has left; any other reason is the end of its attempt.
 CLIENT_LEFT = "the program went away"
-KEY_HEADERS = ("authorization", "x-api-key")
 KEY_REMOVED = b"[removed]"
 EVENT_STREAM = "text/event-stream"
 #: Faults of a client before a byte of the request has gone out.
@@ -196,7 +195,7 @@ class Forwarding:
     async def _finish(self, *, events: bool) -> None:
         """End the answer as the provider has: cleanly only where it came to its own end."""
         so_far = self._tap.account
-        if not events or so_far.ended or self._tap.reading().finished:
+        if not events or so_far.ended or so_far.finished:
             await self._reply.finish()
         elif so_far.error is None:
             await self._end_of_cut(ANSWER_LOST, "The provider's stream ended before its end.")

@@ -19,6 +19,9 @@ CONNECT_SECONDS = 10.0
 KEEP_ALIVE_SECONDS = 30.0
 CONNECTIONS_KEPT = 64
 
+#: What reads, hashes or rewrites a body of this size holds up all other streams.
+LARGE_BODY_BYTES = 256 * 1024
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -67,6 +70,10 @@ class Links:
         """Run on a thread what waits for disk or network."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, lambda: work(*args, **kwargs))
+
+    async def over_body(self, body: bytes, work: Callable[[bytes], T]) -> T:
+        """Return what comes of a request's body; a large one is worked on by a thread."""
+        return await self.blocking(work, body) if len(body) > LARGE_BODY_BYTES else work(body)
 
     def carry_on(self, seconds: float) -> bool:
         """Wait so many seconds; return False when the gateway closes meanwhile."""

@@ -77,11 +77,11 @@ class CallJournal:
         """Let the file go."""
         os.close(self._handle)
 
-    def begin(self, *, route: Call, lost_usage: dict[str, int], **parts: Any) -> int:
+    def begin(self, *, route: Call, lost_usage: dict[str, int]) -> int:
         """Mark, durably, that a route is about to be asked for; return the call's number here."""
         with self._writing:
             number = len(self.calls) + 1
-            content = {"route": route.as_document(), "lost_usage": lost_usage, **parts}
+            content = {"route": route.as_document(), "lost_usage": lost_usage}
             end = self._append(number, OPEN, content)
         self._sync(end)
         return number

@@ -11,8 +11,7 @@ from math import ceil
 from typing import Any
 
 from fencepost_worker.gateway.faces import Endpoint, Face
-
-MAX_RETRY_AFTER_SECONDS = 60
+from fencepost_worker.gateway.wire import RETRY_AFTER_SECONDS_MAX
 
 #: The kind of an error by its status, as each face words it.
 KINDS = {
@@ -55,7 +54,7 @@ def error_answer(
         "x-should-retry": "false",
         "x-fencepost-reason": reason,
     }
-    if retry_after is not None and 0 <= retry_after <= MAX_RETRY_AFTER_SECONDS:
+    if retry_after is not None and 0 <= retry_after <= RETRY_AFTER_SECONDS_MAX:
         headers["retry-after"] = str(ceil(retry_after))
     return status, headers, _encoded(_document(face, kind, reason, message))
 

@@ -116,10 +116,6 @@ class Providers:
         """Return the provider of this name, if the worker has it."""
         return self.by_name.get(name)
 
-    def speaking(self, face: Face) -> list[Provider]:
-        """Return the providers of a face."""
-        return [each for each in self if each.api is face]
-
 
 def read_providers(path: Path | None, environ: Mapping[str, str] | None = None) -> Providers:
     """Return the providers that a configuration file names; none without a file.

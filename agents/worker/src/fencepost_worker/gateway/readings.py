@@ -179,7 +179,7 @@ class Account:
             service_tier=(usage or {}).get("service_tier", self.service_tier),
             output_bytes=self.output_bytes,
             ended=self.ended,
-            finished=self._finished and not self._open_choices,
+            finished=self.finished,
             began=self.began,
             error=self.error,
             blank=self.blank,
@@ -188,6 +188,11 @@ class Account:
             usage_sent=self._usage,
             flags=tuple(dict.fromkeys(flags)),
         )
+
+    @property
+    def finished(self) -> bool:
+        """Return whether each answer said why it ended."""
+        return self._finished and not self._open_choices
 
     @property
     def _is_final(self) -> bool:
@@ -233,8 +238,7 @@ class Account:
         for choice in choices:
             if isinstance(choice, dict):
                 self._take_choice(choice, member)
-        over = not choices or (self._finished and not self._open_choices)
-        self.take_usage(chunk.get("usage"), final=over)
+        self.take_usage(chunk.get("usage"), final=not choices or self.finished)
         groq = chunk.get("x_groq")
         if isinstance(groq, dict):
             self.take_usage(groq.get("usage"), final=True)

@@ -5,11 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from uuid_utils.compat import uuid7
-
-from fencepost_worker.client import Call, ControlPlane, Problem, Refused
+from fencepost_worker.client import ControlPlane, Problem, Refused
 from fencepost_worker.gateway.attempts import Spent
-from fencepost_worker.gateway.booking import End, not_sent, routed_of, tell
+from fencepost_worker.gateway.booking import End, not_sent, routed_of, settlement, tell
 from fencepost_worker.gateway.marks import FILE_NAME, SENT, CallJournal, CallMarks
 from fencepost_worker.gateway.running import Books
 
@@ -56,21 +54,20 @@ def _book(
     wait: Callable[[float], bool],
 ) -> None:
     """Book one call, if it is open; note it, if it came to anything."""
-    settlement = marks.settlement
-    if settlement is None and not marks.done:
+    call = marks.settlement
+    if call is None and not marks.done:
         reservation_id, end = _end_of(number, marks, plane=plane, wait=wait)
         if reservation_id is None or end is None:
             journal.done(number)
             return
-        path = f"/v1/reservations/{reservation_id}/resolve"
-        settlement = Call("POST", path, binding | end.body(), key=str(uuid7()))
-        journal.settled(number, settlement)
-    if settlement is None:
+        call = settlement(reservation_id, end, binding=binding)
+        journal.settled(number, call)
+    if call is None:
         return
     if not marks.done:
         log.info("%s: a model call that was left open is booked", binding["task_id"])
-        tell(journal, number, settlement, plane=plane, carry_on=wait)
-    body = settlement.body or {}
+        tell(journal, number, call, plane=plane, carry_on=wait)
+    body = call.body or {}
     books.routed()
     books.booked(costs=body.get("cost_basis") != "none", usage=body.get("usage"))
 
