@@ -6,20 +6,13 @@ from typing import Any
 from fencepost_worker.claim import Claim, Job
 from fencepost_worker.exchange import Request
 from fencepost_worker.gateway.attempts import GovernedAttempt
-from fencepost_worker.lease import Lease
 from fencepost_worker.timing import steady_now
 
 
 def attempt_of(claim: Claim, folder: Path, **over: Any) -> GovernedAttempt:
     """Return the attempt of a claim that was granted just now, of a command."""
     job = Job(claim, {})
-    lease = Lease(
-        task_id=claim.task_id,
-        attempt=claim.attempt,
-        fencing_token=claim.fencing_token,
-        terms=claim.terms,
-        requested_at=steady_now(),
-    )
+    lease = claim.lease(requested_at=steady_now())
     return GovernedAttempt(
         job=job,
         lease=lease,
