@@ -1,9 +1,11 @@
 """Calls that do not come to their own end: programs that leave, streams that break, leases."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import Literal
 
 import anthropic
 import httpx2
@@ -11,6 +13,7 @@ import openai
 import pytest
 
 from fencepost_worker.gateway.forwarding import HOLD_BYTES_MAX
+from fencepost_worker.gateway.wire import Reply
 from fencepost_worker.lease import Ended
 from fencepost_worker.testing import Answer
 from fencepost_worker.testing.answers import encoded, event
@@ -19,6 +22,7 @@ from fencepost_worker.timing import steady_now
 from tests.worker.gateway.conftest import Table
 
 PATIENCE_SECONDS = 20
+SECONDS_TO_LEAVE = 0.5
 ASKED = [{"role": "user", "content": "Say hello."}]
 CHAT = {"model": "large", "messages": ASKED, "max_tokens": 900}
 
@@ -158,6 +162,26 @@ def test_a_cut_chat_stream_never_ends_cleanly(table: Callable[..., Table]) -> No
     [end] = seat.books.settled()
     assert (end["cost_basis"], end["error_code"]) == ("estimate", "broken_off")
     assert len(seat.provider.requests) == 1
+
+
+@pytest.mark.parametrize("end", ["cut", "complete"])
+def test_who_leaves_at_the_news_of_a_broken_stream_has_not_broken_it(
+    table: Callable[..., Table], monkeypatch: pytest.MonkeyPatch, end: Literal["cut", "complete"]
+) -> None:
+    told = Reply.write
+
+    async def tell_and_be_left(reply: Reply, part: bytes) -> None:
+        await told(reply, part)
+        if b"ANSWER_LOST" in part:
+            await asyncio.sleep(SECONDS_TO_LEAVE)
+
+    monkeypatch.setattr(Reply, "write", tell_and_be_left)
+    seat = table()
+    seat.provider.script(Answer.events(piece("part"), end=end))
+    with seat.openai() as client, pytest.raises(openai.APIError):
+        list(client.chat.completions.create(**CHAT, stream=True))
+    [settled] = seat.books.settled()
+    assert settled.get("error_code") != "client_left"
 
 
 def test_a_message_stream_without_its_end_never_ends_cleanly(table: Callable[..., Table]) -> None:

@@ -70,7 +70,7 @@ class Forwarding:
         self._reply = reply
         self._tap = tap
         self._decoder = Decoder("")
-        self._cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._cut: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.status: int | None = None
         self.raw_headers: list[tuple[bytes, bytes]] = []
         self.head = b""
@@ -107,10 +107,16 @@ class Forwarding:
         return seconds_asked(self.raw_headers)
 
     def cut(self, why: str) -> None:
-        """Break it off now; the first reason stands."""
-        if not self._cut.done():
+        """Break it off now; the first reason stands.
+
+        Who is done with reading keeps what it has read: a client that leaves at the news that its
+        answer broke off has not broken it off.
+        """
+        if self._cut.done():
+            return
+        if not self.lost and not self.whole:
             self.cut_by = why
-            self._cut.set_result(None)
+        self._cut.set_result(why)
 
     async def run(self) -> None:
         """Send the request, and pass its answer on until its end or until it is cut."""
@@ -122,8 +128,9 @@ class Forwarding:
                 work.cancel()
                 await asyncio.wait({work})
         if work.cancelled():
-            self.lost = True
-            await self._tell_cut()
+            if not self.lost:
+                await self._tell_cut(self._cut.result())
+            self.lost = self.lost or not self.whole
         else:
             work.result()
         self._tap.close(cut=self.lost)
@@ -278,10 +285,10 @@ class Forwarding:
             for name, value in self.raw_headers
         )
 
-    async def _tell_cut(self) -> None:
+    async def _tell_cut(self, why: str) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORD_SECONDS):
-                await self._end_of_cut(ATTEMPT_ENDED, f"The answer was cut: {self.cut_by}.")
+                await self._end_of_cut(ATTEMPT_ENDED, f"The answer was cut: {why}.")
 
     async def _end_of_cut(self, reason: str, message: str) -> None:
         """Say in the stream that it is cut. It is then broken off, since it is never finished.
