@@ -27,7 +27,7 @@ from typing import Any
 
 from uuid_utils.compat import uuid7
 
-from governance.local import embedded, placement
+from governance.local import embedded, placement, rendezvous
 from tests.benchmarks import governed, throwaway_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -153,7 +153,10 @@ class Installation:
 
     @property
     def dsn(self) -> str:
-        found = embedded.running_dsn(self.folder)
+        return self.dsn_of(rendezvous.ROLE)
+
+    def dsn_of(self, role: str) -> str:
+        found = embedded.running_dsn(self.folder, role=role)
         assert found is not None
         return found
 
@@ -169,7 +172,7 @@ def main() -> None:
 
 def measure(service: Installation, seconds: float, clients: int) -> dict[str, Any]:
     submit, work = service.token("--submitter", "bench"), service.token("openclaw")
-    run_sql(service, SCHEMA)
+    run_sql(service.dsn_of(rendezvous.OWNER), SCHEMA)
     before = pgbench(service, seconds, clients)
     single = rate(clients, seconds, lambda n: lifecycle(service.port, submit, work, n))
     batched = rate(max(2, clients // 4), seconds, lambda n: batches(service.port, submit, work, n))
@@ -337,13 +340,13 @@ def hot_share(service: Installation) -> float | None:
         "SELECT round(n_tup_hot_upd::numeric / nullif(n_tup_upd, 0), 4)"
         " FROM pg_stat_user_tables WHERE relname = 'jobs_lease'"
     )
-    said = run_sql(service, query).strip()
+    said = run_sql(service.dsn, query).strip()
     return float(said) if said else None
 
 
-def run_sql(service: Installation, sql: str) -> str:
+def run_sql(dsn: str, sql: str) -> str:
     told = subprocess.run(
-        [str(placement.binaries() / "psql"), "-qtA", "-v", "ON_ERROR_STOP=1", service.dsn],
+        [str(placement.binaries() / "psql"), "-qtA", "-v", "ON_ERROR_STOP=1", dsn],
         input=sql,
         check=True,
         capture_output=True,
