@@ -238,18 +238,21 @@ def _provider(http: httpx2.Client, provider: Provider) -> tuple[Finding, set[str
     if provider.api is Face.ANTHROPIC:
         headers["anthropic-version"] = ANTHROPIC_VERSION
     try:
-        answer = http.get(provider.url_of("/v1/models"), headers=headers)
+        answer = http.get(provider.list_url, headers=headers)
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        return Finding(subject, WRONG, cause(error, provider.base_url)), None
+        return Finding(subject, WRONG, cause(error, provider.address)), None
     if answer.status_code in KEY_REFUSED_STATUSES:
-        detail = f"{provider.base_url} does not accept its key ({answer.status_code})"
+        detail = f"{provider.address} does not accept its key ({answer.status_code})"
         return Finding(subject, WRONG, detail), None
     rows = _object(answer).get("data")
     if answer.status_code != 200 or not isinstance(rows, list):
-        detail = f"{provider.base_url} answers {answer.status_code} to who asks for its models"
+        detail = f"{provider.address} answers {answer.status_code} to who asks for its models"
         return Finding(subject, DOUBT, detail), None
-    models = {str(row.get("id")) for row in rows if isinstance(row, dict)}
-    return Finding(subject, OK, f"{provider.base_url} accepts its key"), models
+    accepted = Finding(subject, OK, f"{provider.address} accepts its key")
+    # What is listed there may be deployed; which deployments there are, nobody says.
+    if provider.names_model:
+        return accepted, None
+    return accepted, {str(row.get("id")) for row in rows if isinstance(row, dict)}
 
 
 def _job_type(

@@ -48,10 +48,9 @@ class ModelAccess:
         self._closing = threading.Event()
         self._closed = threading.Lock()
 
-    @property
-    def address(self) -> str:
-        """Return where it listens, once it was started."""
-        return self._gateway.address
+    def variables(self, key: str) -> dict[str, str]:
+        """Return the variables by which SDKs find the gateway once it listens, with this key."""
+        return self._gateway.variables(key)
 
     def start(self) -> None:
         """Begin to listen.

@@ -241,13 +241,7 @@ class FunctionAdapter(RuntimeAdapter):
 
     def _outside(self, models: ModelAccess) -> Mapping[str, str]:
         """Return the variables by which nobody calls models outside of an attempt."""
-        address = models.address
-        return {
-            "OPENAI_BASE_URL": f"{address}/v1",
-            "OPENAI_API_KEY": NO_KEY,
-            "ANTHROPIC_BASE_URL": address,
-            "ANTHROPIC_API_KEY": NO_KEY,
-        } | loopback_direct(os.environ)
+        return models.variables(NO_KEY) | loopback_direct(os.environ)
 
     # The result -----------------------------------------------------------------------------
 

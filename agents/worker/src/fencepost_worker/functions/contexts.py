@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from fencepost_worker.functions.outcomes import AttemptOver
 from fencepost_worker.functions.recorded import Recorded
+from fencepost_worker.gateway.environment import GATEWAY_ADDRESS, OPENAI_KEY
 from fencepost_worker.lease import Lease, LeaseEnded
 from fencepost_worker.uploads import Postponed
 from fencepost_worker.workspace import DEFAULT_MEDIA_TYPE
@@ -35,6 +36,13 @@ class ClientOptions(TypedDict):
     api_key: str
 
 
+class AzureClientOptions(TypedDict):
+    """What Azure's client in OpenAI's SDK is made with, beside an `api_version`."""
+
+    azure_endpoint: str
+    api_key: str
+
+
 @dataclass(frozen=True)
 class ModelGateway:
     """Where models are called under this attempt, with a key that dies with it."""
@@ -45,12 +53,17 @@ class ModelGateway:
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> ModelGateway:
         """Read the variables that an attempt is given."""
-        return cls(environment["FENCEPOST_GATEWAY_URL"], environment["OPENAI_API_KEY"])
+        return cls(environment[GATEWAY_ADDRESS], environment[OPENAI_KEY])
 
     @property
     def openai(self) -> ClientOptions:
         """Return the options of a client of OpenAI's SDK."""
         return {"base_url": f"{self.address}/v1", "api_key": self.key}
+
+    @property
+    def azure(self) -> AzureClientOptions:
+        """Return the options of the client for Azure in OpenAI's SDK."""
+        return {"azure_endpoint": self.address, "api_key": self.key}
 
     @property
     def anthropic(self) -> ClientOptions:

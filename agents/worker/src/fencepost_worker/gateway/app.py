@@ -17,7 +17,7 @@ from fencepost_worker.gateway.booking import Desk
 from fencepost_worker.gateway.calls import GovernedCall, Incoming, answer_refusal
 from fencepost_worker.gateway.catalogue import Catalogue
 from fencepost_worker.gateway.counting import CountTokens
-from fencepost_worker.gateway.faces import Endpoint, Face, endpoint_of, face_asked
+from fencepost_worker.gateway.faces import Endpoint, Face, common_path, endpoint_of, face_asked
 from fencepost_worker.gateway.links import Links
 from fencepost_worker.gateway.marks import CallJournal
 from fencepost_worker.gateway.refusals import CallRefused
@@ -96,7 +96,7 @@ class GatewayApp:
                 message = f"{scope['method']} {scope['path']} is not governed, and not passed on."
                 raise CallRefused(403, refusals.NOT_GOVERNED, message)
             if endpoint is Endpoint.MODELS:
-                await self._models(seat, scope["path"], face, reply)
+                await self._models(seat, common_path(scope["path"])[0], face, reply)
                 return
             await self._read_and_call(seat, endpoint, face, scope, receive, reply)
         except CallRefused as refusal:
@@ -113,11 +113,13 @@ class GatewayApp:
     ) -> None:
         """Read a request's body, and make its call; the body's room is held until it is booked."""
         held = self._bodies.begin(seat)
+        path, deployment = common_path(scope["path"])
         try:
             incoming = Incoming(
                 endpoint=endpoint,
                 face=face,
-                path=scope["path"],
+                path=path,
+                deployment=deployment,
                 query=scope["query_string"].decode("latin-1"),
                 headers=scope["headers"],
                 body=await _read_body(receive, held),

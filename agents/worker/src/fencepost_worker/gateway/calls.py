@@ -53,7 +53,10 @@ NOTED_STATUSES = frozenset({401, 402, 403, 429, 503, 522, 529})
 
 @dataclass(frozen=True)
 class Incoming:
-    """A program's request, as it came."""
+    """A program's request, as it came; its path is that of all providers.
+
+    `deployment`: the model that an address of Azure's names, which counts before the body's.
+    """
 
     endpoint: Endpoint
     face: Face
@@ -61,16 +64,19 @@ class Incoming:
     query: str
     headers: Headers
     body: bytes
+    deployment: str = ""
 
     def request_to(
-        self, provider: Provider, client: httpx2.AsyncClient, body: bytes
+        self, provider: Provider, client: httpx2.AsyncClient, body: bytes, *, model: str
     ) -> httpx2.Request:
         """Return the request as the provider gets it, with this body and the provider's key.
+
+        :param model: the one that is asked; some providers have it in their address.
 
         :raises KeyMissing: the key cannot be read.
         """
         headers = passed_on(self.headers) + list(provider.headers().items())
-        url = provider.url_of(self.path) + (f"?{self.query}" if self.query else "")
+        url = provider.url_of(self.path, query=self.query, model=model)
         return client.build_request("POST", url, headers=headers, content=body)
 
 
@@ -263,15 +269,20 @@ class GovernedCall:
             "request_bytes": wanted.estimated_text_bytes,
         }
         if self._origin is not None:
-            needs["wanted_model"] = self._origin.wanted(wanted.model, self._running.attempt.models)
-        elif wanted.model:
-            needs["wanted_model"] = wanted.model
+            needs["wanted_model"] = self._origin.wanted(self._named, self._running.attempt.models)
+        elif self._named:
+            needs["wanted_model"] = self._named
         if wanted.max_output_tokens:
             needs["max_output_tokens"] = wanted.max_output_tokens * wanted.choices
         if before is not None:
             needs["fallback_of"] = before.route_request_id
         taken: dict[str, Any] = rules.mended(needs)[0]
         return taken
+
+    @property
+    def _named(self) -> str | None:
+        """Return the model that the program names, in its address or in the body."""
+        return self._incoming.deployment or self._wanted.model
 
     def _check(self) -> None:
         if self.gone:
@@ -397,7 +408,7 @@ class GovernedCall:
                 include_usage=provider.include_usage or None,
             ),
         )
-        return incoming.request_to(provider, self._links.client(provider), body)
+        return incoming.request_to(provider, self._links.client(provider), body, model=routed.model)
 
     def _limit(self, routed: Routed) -> int | None:
         """Return the limit of output that the request is sent with, for each choice."""

@@ -80,7 +80,7 @@ class CountTokens:
                 incoming.body, lambda body: rewritten(incoming.endpoint, body, model=model)
             )
             client = self._links.client(provider)
-            return client, incoming.request_to(provider, client, body)
+            return client, incoming.request_to(provider, client, body, model=served[0])
         except RequestUnreadable as error:
             raise CallRefused(400, "REQUEST_UNREADABLE", str(error)) from error
         except KeyMissing as error:

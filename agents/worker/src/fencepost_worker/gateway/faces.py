@@ -102,12 +102,27 @@ PATHS = {
 }
 
 
+#: What stands at Azure before the paths of the OpenAI face, in its newer API and in its older one.
+_AZURE = re.compile(r"/openai(?:/v1|/deployments/(?P<deployment>[^/]+))?+(?=/(?!messages))")
+
+
+def common_path(path: str) -> tuple[str, str]:
+    """Return a path as it is at all providers, from `/v1` on, and the deployment that it names.
+
+    Azure's have the deployment in the path, which is a model to everybody else; `""` is none.
+    """
+    found = _AZURE.match(path)
+    if found is None:
+        return path, ""
+    return f"/v1{path[found.end() :]}", found["deployment"] or ""
+
+
 def endpoint_of(method: str, path: str) -> Endpoint | None:
     """Return the governed endpoint of a request, None where it is of no such one.
 
     :param path: with or without its query, which coding agents send (`?beta=true`).
     """
-    path = path.partition("?")[0]
+    path = common_path(path.partition("?")[0])[0]
     if method == "GET" and (path == "/v1/models" or path.startswith("/v1/models/")):
         return Endpoint.MODELS
     return PATHS.get(path) if method == "POST" else None
@@ -118,6 +133,7 @@ def face_asked(path: str, headers: Mapping[str, str]) -> Face:
 
     :param headers: by name in lower case.
     """
+    path = common_path(path)[0]
     if path.startswith("/v1/messages"):
         return Face.ANTHROPIC
     theirs = "anthropic-version" in headers or "x-api-key" in headers

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote_plus, urlsplit
 
 from fencepost_worker.gateway.faces import Face
 
@@ -32,10 +32,16 @@ NO_USAGE_BY_DEFAULT = frozenset({"mistral"})
 MEMBERS = ("max_tokens", "max_completion_tokens")
 OPTIONS = frozenset(
     {
-        "api", "base_url", "api_key_file", "api_key_env", "on_disconnect", "include_usage",
+        "api", "auth", "base_url", "api_key_file", "api_key_env", "on_disconnect", "include_usage",
         "max_tokens_member",
     }
 )  # fmt: skip
+#: How a provider of the OpenAI face is shown its key: as a bearer's, or in Azure's own header.
+BEARER, API_KEY = "bearer", "api-key"
+#: Where a base address has the model, as the older API of Azure wants its deployment.
+MODEL_PLACE = "{model}"
+#: Members of a query that belong to an address, and not to who asks: which API answers there.
+OF_ADDRESS = frozenset({"api-version"})
 KEY_BYTES_MAX = 16 * 1024
 
 
@@ -52,12 +58,13 @@ class Provider:
     """One provider as this worker reaches it.
 
     `base_url` is what the provider's own SDK takes: with `/v1` at the end for `openai`, without
-    for `anthropic`.
+    for `anthropic`. Its query goes on with every request, and `{model}` in it is the model asked.
     """
 
     name: str
     api: Face
     base_url: str
+    auth: str = BEARER
     on_disconnect: str = "drain"
     include_usage: bool = True
     max_tokens_member: str = "max_tokens"
@@ -82,10 +89,36 @@ class Provider:
             return _sendable(key, f"provider {self.name}: {self.key_variable}")
         return ""
 
-    def url_of(self, path: str) -> str:
-        """Return the address of a path of the face, which begins with `/v1/`."""
+    @property
+    def address(self) -> str:
+        """Return the base address without its query, which others than the provider may not see."""
+        return self.base_url.partition("?")[0]
+
+    @property
+    def names_model(self) -> bool:
+        """Return whether the model is in its address."""
+        return MODEL_PLACE in self.address
+
+    def url_of(self, path: str, *, query: str = "", model: str = "") -> str:
+        """Return the address of a path of the face, which begins with `/v1/`.
+
+        :param query: the program's; of a member that the base address has that one stands.
+        """
         within = path.removeprefix("/v1") if self.api is Face.OPENAI else path
-        return self.base_url + within
+        own = self.base_url.partition("?")[2].split("&")
+        named = OF_ADDRESS | {_member(part) for part in own}
+        theirs = [part for part in query.split("&") if _member(part) not in named]
+        joined = "&".join(part for part in [*own, *theirs] if part)
+        place = self.address.replace(MODEL_PLACE, quote(model, safe="")) + within
+        return f"{place}?{joined}" if joined else place
+
+    @property
+    def list_url(self) -> str:
+        """Return where its models are listed: those that have an address each, before all of it."""
+        whole = self.url_of("/v1/models")
+        if not self.names_model:
+            return whole
+        return self.address.partition("/deployments/")[0] + whole[whole.index("/models") :]
 
     def headers(self) -> dict[str, str]:
         """Return the headers that open the provider.
@@ -97,6 +130,8 @@ class Provider:
             return {}
         if self.api is Face.ANTHROPIC:
             return {"x-api-key": key}
+        if self.auth == API_KEY:
+            return {"api-key": key}
         return {"authorization": f"Bearer {key}"}
 
 
@@ -159,10 +194,14 @@ def _provider(name: str, table: Any, folder: Path, environ: Mapping[str, str]) -
     if file and variable:
         raise ProvidersUnreadable(f"{where}: api_key_file or api_key_env, not both")
     short = name.lower()
+    api = Face(_one_of(table, "api", [str(face) for face in Face], "", where))
+    if "auth" in table and api is not Face.OPENAI:
+        raise ProvidersUnreadable(f"{where}: auth: of providers whose api is openai")
     return Provider(
         name=name,
-        api=Face(_one_of(table, "api", [str(face) for face in Face], "", where)),
+        api=api,
         base_url=_address(table, where),
+        auth=_one_of(table, "auth", [BEARER, API_KEY], BEARER, where),
         on_disconnect=_one_of(
             table,
             "on_disconnect",
@@ -185,15 +224,21 @@ def _provider(name: str, table: Any, folder: Path, environ: Mapping[str, str]) -
 
 
 def _address(table: dict[str, Any], where: str) -> str:
-    url = _text(table, "base_url", where).rstrip("/")
+    place, mark, query = _text(table, "base_url", where).partition("?")
+    url = f"{place.rstrip('/')}{mark}{query}"
     try:
         parts = urlsplit(url)
         named = parts.scheme in ("http", "https") and bool(parts.hostname)
     except ValueError:
         named = False
-    if not named or parts.query or parts.fragment or parts.username is not None:
+    if not named or parts.fragment or parts.username is not None:
         raise ProvidersUnreadable(f"{where}: base_url: an http or https address")
     return url
+
+
+def _member(part: str) -> str:
+    """Return the name of a part of a query."""
+    return unquote_plus(part.partition("=")[0])
 
 
 def _one_of(

@@ -15,9 +15,10 @@ import uvicorn
 from fencepost_worker.client import ControlPlane, GaveUp
 from fencepost_worker.gateway.app import GatewayApp
 from fencepost_worker.gateway.attempts import GovernedAttempt, Spent
+from fencepost_worker.gateway.environment import GATEWAY_ADDRESS, client_variables
 from fencepost_worker.gateway.links import Links
 from fencepost_worker.gateway.marks import CallJournal
-from fencepost_worker.gateway.providers import Providers
+from fencepost_worker.gateway.providers import API_KEY, Providers
 from fencepost_worker.gateway.recovery import recover
 from fencepost_worker.gateway.running import RunningAttempt
 from fencepost_worker.timing import steady_now
@@ -89,6 +90,14 @@ class Gateway:
             raise GatewayNotStarted("the gateway was not started")
         return f"http://{HOST}:{self._socket.getsockname()[1]}"
 
+    def variables(self, key: str) -> dict[str, str]:
+        """Return the variables by which SDKs find the gateway, with this key.
+
+        :raises GatewayNotStarted: it does not listen.
+        """
+        azure = any(each.auth == API_KEY for each in self._links.providers)
+        return client_variables(self.address, key, azure=azure)
+
     def start(self) -> None:
         """Listen on a free port of loopback.
 
@@ -128,12 +137,8 @@ class Gateway:
         journal = CallJournal(attempt.folder)
         key = f"fpg_{secrets.token_urlsafe(32)}"
         running = self._in_loop(self._app.admit(key, attempt, journal)).result()
-        environment = {
-            "OPENAI_BASE_URL": f"{address}/v1",
-            "OPENAI_API_KEY": key,
-            "ANTHROPIC_BASE_URL": address,
-            "ANTHROPIC_API_KEY": key,
-            "FENCEPOST_GATEWAY_URL": address,
+        environment = self.variables(key) | {
+            GATEWAY_ADDRESS: address,
             "NO_PROXY": LOOPBACK,
             "no_proxy": LOOPBACK,
         }

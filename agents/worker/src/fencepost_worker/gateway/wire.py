@@ -12,7 +12,7 @@ Headers = list[tuple[bytes, bytes]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 #: Headers that may hold a key, of a program's request and of a provider's.
-KEY_HEADERS = ("authorization", "x-api-key")
+KEY_HEADERS = ("authorization", "x-api-key", "api-key")
 #: Headers of a program that a provider gets to see; nothing that names the machine or the key.
 PASSED_ON = frozenset(
     {

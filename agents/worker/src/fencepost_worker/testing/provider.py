@@ -36,7 +36,7 @@ class Received:
     """A request as it arrived.
 
     :param headers: by name in lower case; of repeated ones the last.
-    :param key: of a bearer or an `x-api-key`; `""` where there was none.
+    :param key: of a bearer, an `x-api-key` or an `api-key`; `""` where there was none.
     :param left: the client went away before its answer was complete.
     :param answered: the answer is over, complete or not.
     """
@@ -62,7 +62,8 @@ class Received:
     def key(self) -> str:
         """Return the key that was presented."""
         bearer = self.headers.get("authorization", "")
-        return self.headers.get("x-api-key", "") or bearer.removeprefix("Bearer ")
+        named = self.headers.get("x-api-key") or self.headers.get("api-key")
+        return named or bearer.removeprefix("Bearer ")
 
     @property
     def json(self) -> dict[str, Any]:
