@@ -11,13 +11,15 @@ import pytest
 from fencepost_worker.adapters.http import Endpoint, HttpAdapter
 from fencepost_worker.client import ControlPlane
 from fencepost_worker.envelopes import KeyRing, verified_job
-from fencepost_worker.exchange import ExternalAgentExchange, Request
+from fencepost_worker.exchange import MAX_ANSWER_BYTES, ExternalAgentExchange, Request
 from fencepost_worker.executor import ExternalAgentExecutor
 from fencepost_worker.governed import ControlPlaneAuthority
 from fencepost_worker.identity import canonical, external_request_id, sha256_hex
 from fencepost_worker.journal import Journal
 from fencepost_worker.loop import Plan, Worker
 from fencepost_worker.session import ActivatedSession
+from fencepost_worker.uploads import Uploads
+from fencepost_worker.workspace import Workspaces
 
 PATIENCE_SECONDS = 20
 SESSION, EPOCH = "0190aaaa-0000-7000-8000-000000000001", "0190eeee-0000-7000-8000-000000000001"
@@ -130,12 +132,13 @@ def start_governed(governing, tmp_path, other_side):
             exchange=ExternalAgentExchange(data / "exchange"), authority=authority
         )
         endpoint = Endpoint(url=url or other_side.url, silence_s=silence_s)
-        adapter = HttpAdapter(executor=executor, endpoint=endpoint)
+        adapter = HttpAdapter(executor=executor, endpoint=endpoint, workspaces=Workspaces(data))
         worker = Worker(
             plane=client,
             journal=Journal(data / "journal"),
             adapter=adapter,
             keys=KeyRing(plane=client),
+            uploads=Uploads(plane=client),
             plan=Plan(**({"agent": "hermes", "until_empty": True} | plan)),
         )
         thread = threading.Thread(target=worker.run, daemon=True)
@@ -459,6 +462,53 @@ def test_a_result_that_binds_another_request_is_refused(
     verb, body = governing.outcome_of("task-1")
 
     assert (verb, body["error_code"]) == ("fail", "RESULT_NOT_BOUND")
+
+
+def test_a_result_that_no_request_carries_is_delivered_as_an_artifact(
+    governing, start_governed, other_side
+):
+    governing.add_job("task-1")
+    large = {"text": "x" * 2_000_000}
+    theirs = {"name": "result.json", "pointer": "https://elsewhere.example/result.json"}
+    other_side.answer = lambda handler, document: say(
+        handler, 200, bound(document, result=large, artifacts=[theirs])
+    )
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+
+    assert verb == "complete"
+    [kept, delivered] = body["result"]["artifacts"]
+    assert kept | theirs == kept
+    assert (delivered["name"], "text" in body["result"]) == ("result-2.json", False)
+    assert delivered["pointer"].startswith("artifact:")
+    assert "result-2.json" in body["result"]["delivery_faults"][0]["detail"]
+    assert [json.loads(content) for content in governing.objects.values()] == [large]
+    [result] = governing.calls("/result$")
+    assert result.body["result"] == body["result"]
+    assert governing.refused == []
+
+
+def test_what_is_larger_than_an_answer_may_be_fails_for_good(governing, start_governed, other_side):
+    governing.add_job("task-1")
+    large = {"text": "x" * MAX_ANSWER_BYTES}
+    other_side.answer = lambda handler, document: say(handler, 200, bound(document, result=large))
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+    assert (verb, body["error_code"], body["retryable"]) == ("fail", "OUTPUT_TOO_LARGE", False)
+
+
+def test_facts_that_no_one_request_carries_are_told_in_many(governing, start_governed, other_side):
+    governing.add_job("task-1")
+    facts = [
+        {"fact_id": f"f-{n}", "type": "com.example.read", "data": {"text": "x" * 200_000}}
+        for n in range(6)
+    ]
+    other_side.answer = lambda handler, document: say(handler, 200, bound(document, facts=facts))
+    finish(start_governed())
+    verb, body = governing.outcome_of("task-1")
+    assert (verb, body["result"]["text"]) == ("complete", "from outside")
+    assert len(governing.calls("/v1/facts$")) == 6
+    assert governing.refused == []
 
 
 def test_a_stop_during_an_outside_effect_reports_no_result(governing, start_governed, other_side):

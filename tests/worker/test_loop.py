@@ -111,7 +111,7 @@ def test_an_artifact_outside_the_workspace_fails_the_attempt(plane, start_worker
         ("answer(attempt=2)\n", "RESULT_NOT_BOUND", False),
         ("answer(execution_digest='0' * 64)\n", "RESULT_NOT_BOUND", False),
         ("answer('failed', error_code='E1', error_message='no', retryable=True)\n", "E1", True),
-        ("sys.stdout.write('x' * 5_000_000)\n", "OUTPUT_TOO_LARGE", False),
+        ("sys.stdout.write('x' * 9_000_000)\n", "OUTPUT_TOO_LARGE", False),
     ],
 )
 def test_what_is_not_a_result_fails_the_attempt(

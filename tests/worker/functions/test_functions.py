@@ -103,6 +103,21 @@ def test_a_result_too_large_for_a_request_is_an_artifact(plane, worker):
     assert len(plane.objects) == 1
 
 
+def test_a_large_result_takes_no_name_of_another_artifact(plane, worker):
+    @worker.job(TYPE)
+    def work(job, ctx):
+        ctx.artifact("result.json", b"mine")
+        return {"text": "x" * 1_100_000}
+
+    verb, body = outcome(plane, worker)
+
+    assert verb == "complete"
+    assert [a["name"] for a in body["result"]["artifacts"]] == ["result.json", "result-2.json"]
+    contents = {plane.uploads[k]["name"]: v for k, v in plane.objects.items()}
+    assert contents["result.json"] == b"mine"
+    assert len(contents["result-2.json"]) > 1_100_000
+
+
 def test_an_exception_fails_the_attempt_with_the_place_in_the_function(plane, worker):
     @worker.job(TYPE)
     def work(job, ctx):

@@ -199,7 +199,7 @@ def _adapter(options: argparse.Namespace, parts: _Parts) -> RuntimeAdapter:
         silence_s=options.silence_seconds,
         network=parts.network,
     )
-    return HttpAdapter(executor=executor, endpoint=endpoint)
+    return HttpAdapter(executor=executor, endpoint=endpoint, workspaces=Workspaces(parts.data))
 
 
 def _local_adapter(

@@ -35,6 +35,11 @@ log = logging.getLogger("fencepost_worker")
 MAX_FACT_BYTES = 256 * 1024
 #: As it is kept; what is sent of it has the attempt's coordinates beside it.
 MAX_RESULT_BYTES = rules.BODY_BYTES_MAX - 64 * 1024
+#: What a runtime may answer at all. More than a request may carry of it goes as an artifact, and
+#: what is kept has room for it in any spelling.
+MAX_ANSWER_BYTES = durable.MAX_DOCUMENT_BYTES // 2
+#: Members that are told in calls of their own, and bounded there.
+TOLD_APART = frozenset({"facts", "reflection"})
 #: The member of a job's result that says what was mended of it, and where.
 MENDED_MEMBER = "delivery_faults"
 REQUEST_ID = re.compile(r"xr_[0-9a-f]{64}")
@@ -160,8 +165,12 @@ class Result:
             raise ResultRefused(fault)
         whole = RESULT_DEFAULTS | document
         _check_facts(whole["facts"])
-        if len(durable.encode(whole)) > MAX_RESULT_BYTES:
+        ending = {name: value for name, value in whole.items() if name not in TOLD_APART}
+        if len(durable.encode(ending)) > MAX_RESULT_BYTES:
             raise ResultTooLarge(whole)
+        apart = {name: whole[name] for name in TOLD_APART}
+        if len(durable.encode(apart)) > MAX_ANSWER_BYTES:
+            raise ResultRefused(f"facts and reflection are larger than {MAX_ANSWER_BYTES} bytes")
         return cls(whole)
 
     @classmethod

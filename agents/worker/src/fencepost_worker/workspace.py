@@ -145,6 +145,16 @@ class Workspaces:
             raise ArtifactRefused(f"{name}: {error.strerror}") from error
         return _described(named, media_type, *stored)
 
+    def keep_document(self, document: bytes, *, beside: list[dict[str, Any]]) -> dict[str, Any]:
+        """Copy a JSON document into the store, as `result.json` or under the next name.
+
+        :param beside: artifacts whose names are taken.
+        """
+        taken = {each.get("name") for each in beside}
+        names = itertools.chain(["result.json"], map("result-{}.json".format, itertools.count(2)))
+        free = next(name for name in names if name not in taken)
+        return self.keep_content(free, document, "application/json")
+
     def path_of(self, sha256: str) -> Path:
         """Return where the artifact of this checksum is kept."""
         return self._store / sha256[:2] / sha256

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+from fencepost_worker import rules
 from fencepost_worker.asking import (
     NO_PERMIT_WITHOUT_CALL,
     NO_PROVIDERS,
@@ -12,10 +13,11 @@ from fencepost_worker.asking import (
     TypeKnown,
 )
 from fencepost_worker.claim import Job
-from fencepost_worker.exchange import Exchange, Request, Result
+from fencepost_worker.exchange import Exchange, Request, Result, ResultTooLarge
 from fencepost_worker.executor import ExternalAgentExecutor, Grant
 from fencepost_worker.lease import Lease
 from fencepost_worker.model_access import ModelAccess
+from fencepost_worker.workspace import Workspaces
 
 
 class RuntimeAdapter(ABC):
@@ -118,3 +120,17 @@ class RuntimeAdapter(ABC):
 
         :raises OutcomeUnknown: it may have happened, and its result was lost.
         """
+
+
+def result_of(request: Request, document: Any, workspaces: Workspaces) -> Result:
+    """Return the result in a document; one that no request carries is kept as an artifact.
+
+    :raises ResultRefused: it is no result of the request.
+    """
+    try:
+        return Result.of(request, document)
+    except ResultTooLarge as error:
+        others = error.document["artifacts"]
+        described = workspaces.keep_document(rules.encoded(error.document["result"]), beside=others)
+        told = error.told_by(described["name"])
+        return Result.of(request, told | {"artifacts": [*others, described]})

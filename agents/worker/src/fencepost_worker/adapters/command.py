@@ -18,7 +18,13 @@ from typing import IO, Any
 from fencepost_worker import durable, processes, rules
 from fencepost_worker.adapters import RuntimeAdapter
 from fencepost_worker.confinement import Confinement, loopback_direct
-from fencepost_worker.exchange import Request, Result, ResultRefused, ResultTooLarge
+from fencepost_worker.exchange import (
+    MAX_ANSWER_BYTES,
+    Request,
+    Result,
+    ResultRefused,
+    ResultTooLarge,
+)
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.lease import Ended, Lease
 from fencepost_worker.model_access import ModelAccess
@@ -27,7 +33,6 @@ from fencepost_worker.workspace import ArtifactRefused, Workspace, Workspaces
 log = logging.getLogger("fencepost_worker")
 
 LAUNCHER = Path(__file__).with_name("launcher.py")
-MAX_OUTPUT_BYTES = 4 * 1024 * 1024
 STDERR_TAIL_BYTES = 4000
 MAX_PROGRESS_BYTES = 16 * 1024
 READ_BYTES = 64 * 1024
@@ -148,7 +153,7 @@ class CommandAdapter(RuntimeAdapter):
             return Result.failed(
                 request,
                 code="OUTPUT_TOO_LARGE",
-                message=f"the program wrote more than {MAX_OUTPUT_BYTES} bytes",
+                message=f"the program wrote more than {MAX_ANSWER_BYTES} bytes",
                 retryable=False,
             )
         try:
@@ -294,7 +299,7 @@ class Program:
         with stream:
             while chunk := os.read(stream.fileno(), READ_BYTES):
                 self.output += chunk
-                if len(self.output) > MAX_OUTPUT_BYTES:
+                if len(self.output) > MAX_ANSWER_BYTES:
                     self.overflowed = True
                     self._wake()
                     return

@@ -18,19 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from fencepost_worker import rules
-from fencepost_worker.adapters import RuntimeAdapter
+from fencepost_worker.adapters import RuntimeAdapter, result_of
 from fencepost_worker.adapters.command import program_environment
 from fencepost_worker.asking import DEFERRED_BY_WORK, unserved
 from fencepost_worker.claim import Job as ClaimedJob
 from fencepost_worker.client import DEFER, NoRoom, Problem
 from fencepost_worker.confinement import Confinement, loopback_direct
-from fencepost_worker.exchange import Exchange, Request, Result, ResultRefused, ResultTooLarge
+from fencepost_worker.exchange import Exchange, Request, Result, ResultRefused
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.functions import variables
 from fencepost_worker.functions.contexts import AsyncContext, Content, Context, Place
 from fencepost_worker.functions.jobs import Job, Skills
 from fencepost_worker.functions.outcomes import Defer, Escalate, Fail
-from fencepost_worker.functions.recorded import ArtifactNamedTwice, Recorded
+from fencepost_worker.functions.recorded import Recorded
 from fencepost_worker.functions.registry import Functions, is_async
 from fencepost_worker.functions.runs import LoopThread, Run, TaskRun, ThreadRun
 from fencepost_worker.lease import Ended, Lease
@@ -275,20 +275,7 @@ class FunctionAdapter(RuntimeAdapter):
         if (fault := rules.fault_of(result)) is not None:
             raise ResultRefused(f"the function's result: {fault}")
         document = request.binding | {"outcome": "succeeded", "result": result}
-        try:
-            return Result.of(request, document | recorded.members)
-        except ResultTooLarge as error:
-            return self._of_large(error, request, recorded)
-
-    def _of_large(self, error: ResultTooLarge, request: Request, recorded: Recorded) -> Result:
-        """Return a result that no request carries with all of it as an artifact."""
-        content = rules.encoded(error.document["result"])
-        described = self._workspaces.keep_content("result.json", content, "application/json")
-        try:
-            recorded.add_artifact(described)
-        except ArtifactNamedTwice as named:
-            raise ResultRefused(f"{error}, and {named}") from error
-        return Result.of(request, error.told_by(described["name"]) | recorded.members)
+        return result_of(request, document | recorded.members, self._workspaces)
 
 
 def _seen(place: Place) -> dict[str, str]:

@@ -13,12 +13,13 @@ from pathlib import Path
 import httpx2
 
 from fencepost_worker import rules
-from fencepost_worker.adapters import RuntimeAdapter
-from fencepost_worker.exchange import MAX_RESULT_BYTES, Request, Result, ResultRefused
+from fencepost_worker.adapters import RuntimeAdapter, result_of
+from fencepost_worker.exchange import MAX_ANSWER_BYTES, Request, Result, ResultRefused
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.lease import Lease
 from fencepost_worker.network import Network, cause
 from fencepost_worker.timing import retry_delay_s
+from fencepost_worker.workspace import Workspaces
 
 log = logging.getLogger("fencepost_worker")
 
@@ -123,14 +124,15 @@ def _check_status(response: httpx2.Response) -> None:
 def read_bounded(response: httpx2.Response) -> bytes:
     """Return the body.
 
-    :raises ResultRefused: it is larger than a result may be.
+    :raises ResultRefused: it is larger than an answer may be.
     """
-    content = b""
+    content = bytearray()
     for chunk in response.iter_bytes():
         content += chunk
-        if len(content) > MAX_RESULT_BYTES:
-            raise ResultRefused(f"the answer is larger than {MAX_RESULT_BYTES} bytes")
-    return content
+        if len(content) > MAX_ANSWER_BYTES:
+            message = f"the answer is larger than {MAX_ANSWER_BYTES} bytes"
+            raise ResultRefused(message, code="OUTPUT_TOO_LARGE")
+    return bytes(content)
 
 
 def under_lease(lease: Lease, effect: Callable[[], Result]) -> Result:
@@ -158,7 +160,7 @@ def under_lease(lease: Lease, effect: Callable[[], Result]) -> Result:
     return outcome
 
 
-def result_of(request: Request, effect: Callable[[], Result]) -> Result:
+def outcome_of(request: Request, effect: Callable[[], Result]) -> Result:
     """Run the effect and return its refusals as results.
 
     :raises OutcomeUnknown: as the effect does.
@@ -189,9 +191,21 @@ class HttpAdapter(RuntimeAdapter):
 
     runtime = "http"
 
-    def __init__(self, *, executor: ExternalAgentExecutor, endpoint: Endpoint) -> None:
+    def __init__(
+        self, *, executor: ExternalAgentExecutor, endpoint: Endpoint, workspaces: Workspaces
+    ) -> None:
+        """Make an adapter.
+
+        :param workspaces: whose store keeps a result that no request carries.
+        """
         super().__init__(executor=executor)
         self._endpoint = endpoint
+        self._workspaces = workspaces
+
+    def kept_artifact(self, sha256: str) -> Path | None:
+        """Return where an artifact of ours is kept; those that an agent names are its own."""
+        path = self._workspaces.path_of(sha256)
+        return path if path.is_file() else None
 
     def invoke(self, request: Request, *, lease: Lease, grant: Grant) -> Result:
         """Ask the agent once; see `RuntimeAdapter.invoke`."""
@@ -200,8 +214,8 @@ class HttpAdapter(RuntimeAdapter):
             with self._endpoint.post(request, lease=lease, grant=grant) as response:
                 content = read_bounded(response)
             try:
-                return Result.of(request, rules.read(content))
+                return result_of(request, rules.read(content), self._workspaces)
             except rules.NotStrict as error:
                 raise ResultRefused(f"the answer is not JSON: {error.fault.detail}") from error
 
-        return under_lease(lease, lambda: result_of(request, ask))
+        return under_lease(lease, lambda: outcome_of(request, ask))
