@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fencepost_worker import ModelsUnavailable, Worker
+from fencepost_worker import Defer, Fail, ModelsUnavailable, Worker
 from fencepost_worker.identity import sha256_hex
 from tests.worker.functions.conftest import TYPE, beats, outcome
 
@@ -72,6 +72,52 @@ def test_a_fact_or_reflection_that_is_none_is_refused_where_it_is_made(plane, wo
     assert outcome(plane, worker)[1]["result"]["refused"] is True
     assert len(plane.calls("/v1/facts$")) == 1
     assert not plane.calls("/reflections$")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("fails", [False, True])
+def test_how_a_skill_served_is_told_at_the_end(plane, worker, is_async, fails):
+    def work(job, ctx):
+        [skill] = job.skills
+        ctx.rate_skill(skill, success=not fails, note="as it says")
+        ctx.rate_skill(12, success=True)
+        ctx.rate_skill(12, success=False)
+        if fails:
+            raise Fail("no header", code="E1", retryable=False)
+
+    async def awaited(job, ctx):
+        work(job, ctx)
+
+    worker.job(TYPE)(awaited if is_async else work)
+    plane.routes["/v1/hermes/skills/7/"] = lambda seen: (200, {"outcome": "rated"})
+    plane.routes["/v1/hermes/skills/12/"] = lambda seen: (404, {})
+    plane.routes["/v1/hermes/skills"] = plane.routes.pop("/v1/hermes/skills")
+
+    # One that is gone holds up nothing.
+    assert outcome(plane, worker)[0] == ("fail" if fails else "complete")
+
+    told = [(seen.path.split("/")[4], seen.body) for seen in plane.calls("/feedback$")]
+    worker_id = plane.calls("/v1/claims")[0].body["worker_id"]
+    assert told == [
+        ("7", {"success": not fails, "note": "as it says", "worker_id": worker_id}),
+        ("12", {"success": False, "worker_id": worker_id}),
+    ]
+    keys = {seen.headers["idempotency-key"] for seen in plane.calls("/feedback$")}
+    assert len(keys) == 2
+
+
+def test_feedback_that_is_none_is_refused_where_it_is_given(plane, worker):
+    @worker.job(TYPE)
+    def work(job, ctx):
+        for skill, over in (
+            (0, {}), ("7", {}), (True, {}), (7, {"note": "x" * 2001}), (7, {"success": "yes"}),
+        ):  # fmt: skip
+            with pytest.raises(ValueError):
+                ctx.rate_skill(skill, **{"success": True} | over)
+        raise Defer("later", retry_after=1)
+
+    assert outcome(plane, worker)[0] == "defer"
+    assert not plane.calls("/feedback$")
 
 
 @pytest.mark.parametrize("is_async", [False, True])

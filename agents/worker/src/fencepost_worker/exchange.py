@@ -39,7 +39,7 @@ MAX_RESULT_BYTES = rules.BODY_BYTES_MAX - 64 * 1024
 #: what is kept has room for it in any spelling.
 MAX_ANSWER_BYTES = durable.MAX_DOCUMENT_BYTES // 2
 #: Members that are told in calls of their own, and bounded there.
-TOLD_APART = frozenset({"facts", "reflection"})
+TOLD_APART = frozenset({"facts", "reflection", "skill_feedback"})
 #: The member of a job's result that says what was mended of it, and where.
 MENDED_MEMBER = "delivery_faults"
 REQUEST_ID = re.compile(r"xr_[0-9a-f]{64}")
@@ -170,7 +170,7 @@ class Result:
             raise ResultTooLarge(whole)
         apart = {name: whole[name] for name in TOLD_APART}
         if len(durable.encode(apart)) > MAX_ANSWER_BYTES:
-            raise ResultRefused(f"facts and reflection are larger than {MAX_ANSWER_BYTES} bytes")
+            raise ResultRefused(f"facts and the like are larger than {MAX_ANSWER_BYTES} bytes")
         return cls(whole)
 
     @classmethod

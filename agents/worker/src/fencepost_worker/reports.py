@@ -19,11 +19,11 @@ from fencepost_worker.redaction import Secrets
 WORDS = frozenset(
     {
         "error_message", "reason", "progress", "what_worked", "what_failed", "pattern_observed",
-        "context_type", "tool_sequence", "success_signal", "failure_signal",
+        "context_type", "tool_sequence", "success_signal", "failure_signal", "note",
     }
 )  # fmt: skip
 REPORT_REFUSED = "its report was refused"
-SAYING = ("/fail", "/escalate", "/defer", "/reflections")
+SAYING = ("/fail", "/escalate", "/defer", "/reflections", "/feedback")
 #: Of a deferral: where the refusal suggests none, and the longest that is taken.
 DEFER_SECONDS, DEFER_SECONDS_MAX = 300, 86_400
 
@@ -51,6 +51,7 @@ def of_result(
     calls += [_fact(claim, fact, worker_id=worker_id) for fact in document["facts"]]
     if document["reflection"] is not None:
         calls.append(_reflection(claim, document["reflection"], worker_id=worker_id))
+    calls += [_feedback(each, worker_id=worker_id) for each in document["skill_feedback"]]
     if document["escalate"] is not None:
         calls.append(_escalate(claim, document["escalate"], worker_id=worker_id))
     elif result.outcome == "succeeded":
@@ -76,7 +77,7 @@ def of_undelivered(
 ) -> Report:
     """Return the report of an attempt whose effect is known, and whose artifacts are not stored.
 
-    Facts and reflection are left to the attempt that delivers.
+    Facts, reflection and feedback on skills are left to the attempt that delivers.
     """
     calls = [_execution_result(claim, result)] if governed else []
     return Report((*calls, *failure.calls))
@@ -199,6 +200,12 @@ def _reflection(claim: Claim, reflection: dict[str, Any], *, worker_id: str) -> 
     body = claim.authority | {"worker_id": worker_id} | reflection
     # The key makes it one: the server numbers reflections, and cannot know a repeated one else.
     return Call("POST", job_path(claim, "reflections"), body, key=str(uuid7()))
+
+
+def _feedback(feedback: dict[str, Any], *, worker_id: str) -> Call:
+    body = {name: value for name, value in feedback.items() if name != "skill_id"}
+    path = f"/v1/hermes/skills/{feedback['skill_id']}/feedback"
+    return Call("POST", path, body | {"worker_id": worker_id}, key=str(uuid7()))
 
 
 def _execution_result(claim: Claim, result: Result) -> Call:

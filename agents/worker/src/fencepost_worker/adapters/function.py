@@ -24,7 +24,7 @@ from fencepost_worker.asking import DEFERRED_BY_WORK, unserved
 from fencepost_worker.claim import Job as ClaimedJob
 from fencepost_worker.client import DEFER, NoRoom, Problem
 from fencepost_worker.confinement import Confinement, loopback_direct
-from fencepost_worker.exchange import Exchange, Request, Result, ResultRefused
+from fencepost_worker.exchange import TOLD_APART, Exchange, Request, Result, ResultRefused
 from fencepost_worker.executor import ExternalAgentExecutor, Grant, OutcomeUnknown
 from fencepost_worker.functions import variables
 from fencepost_worker.functions.contexts import AsyncContext, Content, Context, Place
@@ -287,7 +287,7 @@ def _of_error(error: BaseException, exchange: Exchange, recorded: Recorded) -> R
     """Return the result of a function that raised, while its attempt lasted."""
     request = exchange.request
     members = recorded.members
-    beside = {name: members[name] for name in ("facts", "reflection") if name in members}
+    beside = {name: members[name] for name in TOLD_APART if name in members}
     if isinstance(error, Escalate):
         escalation = {"reason": error.question or "a person is asked"}
         if error.notify_to:

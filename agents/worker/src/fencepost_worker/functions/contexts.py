@@ -14,6 +14,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
+from fencepost_worker.functions.jobs import Skill
 from fencepost_worker.functions.outcomes import AttemptOver
 from fencepost_worker.functions.recorded import Recorded
 from fencepost_worker.gateway.environment import GATEWAY_ADDRESS, OPENAI_KEY
@@ -169,6 +170,18 @@ class AttemptContext:
         :raises ValueError: another member, or one that cannot be sent.
         """
         self._place.recorded.reflect(reflection)
+
+    def rate_skill(self, skill: Skill | int, *, success: bool, note: str = "") -> None:
+        """Say how one of `job.skills` served; it is trusted more or less for it.
+
+        It is told at the end of the attempt, whether that succeeded or failed; an attempt that is
+        deferred tells nothing. Of one skill the last word stands.
+
+        :param skill: the skill, or its id.
+        :raises ValueError: it cannot be sent; the message says where and why.
+        """
+        skill_id = skill.skill_id if isinstance(skill, Skill) else skill
+        self._place.recorded.rate_skill(skill_id, success, note)
 
     def ask_review(self) -> None:
         """Ask that a person accepts the result before it counts."""

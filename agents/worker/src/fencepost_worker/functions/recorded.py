@@ -31,6 +31,7 @@ class Recorded:
         self._progress: dict[str, Any] | None = None
         self._artifacts: list[dict[str, Any]] = []
         self._facts: list[dict[str, Any]] = []
+        self._feedback: dict[int, dict[str, Any]] = {}
         self._members: dict[str, Any] = {}
 
     @property
@@ -43,7 +44,11 @@ class Recorded:
     def members(self) -> dict[str, Any]:
         """Return the members of the result document that it comes to."""
         with self._lock:
-            lists = {"artifacts": list(self._artifacts), "facts": list(self._facts)}
+            lists = {
+                "artifacts": list(self._artifacts),
+                "facts": list(self._facts),
+                "skill_feedback": list(self._feedback.values()),
+            }
             return lists | self._members
 
     def tell_progress(self, progress: dict[str, Any]) -> None:
@@ -101,6 +106,18 @@ class Recorded:
         copy = judged_copy(reflection)
         _need_valid("reflection", copy)
         self._set("reflection", copy)
+
+    def rate_skill(self, skill_id: int, success: bool, note: str) -> None:
+        """Keep how a skill served; of one skill the last word stands.
+
+        :raises ValueError: it cannot be sent; says where.
+        """
+        told = {"note": note} if note else {}
+        copy = judged_copy({"skill_id": skill_id, "success": success} | told)
+        with self._lock:
+            feedback = self._feedback | {skill_id: copy}
+            _need_valid("skill_feedback", list(feedback.values()))
+            self._feedback = feedback
 
     def ask_review(self) -> None:
         """Ask a person to accept the result before it counts."""
