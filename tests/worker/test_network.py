@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from fencepost_worker import __main__ as program_of_worker
-from fencepost_worker.client import Call, ControlPlane, Session, Unreachable
+from fencepost_worker.client import Call, ControlPlane, Refused, Session, Unreachable
 from fencepost_worker.gateway.links import Links
 from fencepost_worker.network import (
     MAX_CAUSE_CHARS,
@@ -385,3 +385,136 @@ def test_a_plane_that_is_away_is_told_once_with_its_cause(caplog):
     told = [record.getMessage() for record in caplog.records if "no answer" in record.getMessage()]
     assert len(told) == 1
     assert "Connection refused" in told[0]
+
+
+# Renewals ---------------------------------------------------------------------------------------
+
+
+def renew(site, name):
+    """Put another client certificate into the files of a site, as a name is given to a file."""
+    beside = site.cert.parent / "new"
+    beside.mkdir(exist_ok=True)
+    made = written(beside, "client", certificate(name, issuer=site.authority))
+    for new, old in zip(made, (site.cert, site.key), strict=True):
+        new.replace(old)
+
+
+class Judge(Answering):
+    """A control plane that takes one client certificate, and says so of all others."""
+
+    allowed = "hermes"
+
+    def do_GET(self):
+        peer = dict(entry[0] for entry in self.connection.getpeercert()["subject"])
+        if peer["commonName"] == Judge.allowed:
+            super().do_GET()
+            return
+        body = {"code": "UNAUTHENTICATED", "reason": "CLIENT_CERTIFICATE_MISMATCH"}
+        content = json.dumps(body).encode()
+        self.send_response(401)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def plane_of(request):
+    """Return a function that makes a client of a site's control plane."""
+
+    def make(site, **session):
+        network = Network(ca=site.ca, cert=site.cert, key=site.key)
+        plane = ControlPlane(
+            url=site.url(),
+            session=Session(worker_id="w", **{"token": TOKEN} | session),
+            network=network,
+        )
+        request.addfinalizer(plane.close)
+        return plane
+
+    return make
+
+
+def test_a_renewed_certificate_is_shown_by_the_next_connection(strict_site, plane_of):
+    plane = plane_of(strict_site)
+    assert plane.send(ASK).body == {"peer": "hermes"}
+    renew(strict_site, "hermes-2")
+
+    assert plane.send(ASK).body == {"peer": "hermes"}, "the connection is the same"
+    with plane.network.client() as client:
+        assert client.get(strict_site.url()).json() == {"peer": "hermes-2"}
+
+
+def test_a_refused_certificate_is_shown_no_longer_once_there_is_a_newer_one(strict_site, plane_of):
+    strict_site.server.RequestHandlerClass = Judge
+    plane = plane_of(strict_site)
+    refusals = []
+    assert plane.deliver(ASK, wait=refusals.append).body == {"peer": "hermes"}
+    Judge.allowed = "hermes-2"
+    try:
+        with pytest.raises(Refused):
+            plane.deliver(ASK, wait=refusals.append)
+        renew(strict_site, "hermes-2")
+        assert plane.deliver(ASK, wait=refusals.append).body == {"peer": "hermes-2"}
+    finally:
+        Judge.allowed = "hermes"
+    assert refusals == []
+
+
+def test_a_certificate_in_the_middle_of_its_renewal_changes_nothing(strict_site, plane_of, caplog):
+    plane = plane_of(strict_site)
+    kept = strict_site.key.read_bytes()
+    strict_site.key.write_text("half of a k")
+    with caplog.at_level(logging.WARNING):
+        for _ in range(2):
+            with plane.network.client() as client:
+                assert client.get(strict_site.url()).json() == {"peer": "hermes"}
+    [told] = [each for each in caplog.messages if "serve on" in each]
+    assert str(strict_site.key) in told
+    strict_site.key.write_bytes(kept)
+    renew(strict_site, "hermes-2")
+    with plane.network.client() as client:
+        assert client.get(strict_site.url()).json() == {"peer": "hermes-2"}
+
+
+def test_an_authority_that_was_replaced_is_trusted_no_longer(site, tmp_path):
+    network = Network(ca=site.ca)
+    assert asked(site.url(), network).status == 200
+    good = site.ca.read_bytes()
+    other = tmp_path / "other"
+    other.mkdir()
+    written(other, "ca", certificate("Another Authority"))[0].replace(site.ca)
+    with pytest.raises(Unreachable, match="not trusted"):
+        asked(site.url(), network)
+    site.ca.write_bytes(good)
+    assert asked(site.url(), network).status == 200
+
+
+def test_providers_see_the_renewed_certificate_too(site):
+    network = Network(ca=site.ca, cert=site.cert, key=site.key)
+
+    async def ask():
+        async with network.async_client() as client:
+            return (await client.get(site.url())).json()
+
+    assert apart(ask()) == {"peer": "hermes"}
+    renew(site, "hermes-2")
+    assert apart(ask()) == {"peer": "hermes-2"}
+
+
+def test_a_renewed_token_is_read_when_the_old_one_is_refused(plane, tmp_path):
+    file = tmp_path / "token"
+    file.write_text("fp_old.secret")
+    session = Session(worker_id="w", token_file=file)
+    client = ControlPlane(url=plane.url, session=session)
+    plane.routes["/v1/jobs/task-1$"] = lambda seen: (200, {"outcome": "read"})
+    try:
+        file.write_text("")
+        with pytest.raises(Refused):
+            client.deliver(ASK, wait=lambda seconds: False)
+        file.write_text(TOKEN)
+        assert client.deliver(ASK, wait=lambda seconds: False).status == 200
+    finally:
+        client.close()
+    assert [seen.headers["authorization"] for seen in plane.calls("task-1$")] == [
+        "Bearer fp_old.secret", "Bearer fp_old.secret", f"Bearer {TOKEN}",
+    ]  # fmt: skip

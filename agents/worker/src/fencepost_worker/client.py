@@ -6,6 +6,7 @@ problem body: RFC 9457.
 """
 
 import logging
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -36,6 +37,10 @@ DEFER = "defer"
 TRANSIENT_CODES = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"})
 #: A refused budget is a recorded decision of this attempt: waiting within it changes nothing.
 DECIDED_REASONS = frozenset({"BUDGET_EXHAUSTED"})
+#: Refusals of who calls, by token or certificate: either may have been renewed meanwhile.
+UNKNOWN_CALLER_REASONS = frozenset(
+    {"UNAUTHENTICATED", "CLIENT_CERTIFICATE_MISMATCH", "CLIENT_CERTIFICATE_REQUIRED"}
+)
 
 
 @dataclass(frozen=True)
@@ -193,12 +198,13 @@ class Session:
 
         :param sent_with: the headers under which the call was refused.
         """
-        if problem.reason != "UNAUTHENTICATED" or self._token_file is None:
+        if problem.reason not in UNKNOWN_CALLER_REASONS or self._token_file is None:
             return False
         with self._lock:
             try:
-                self._token = self._token_file.read_text().strip()
-            except OSError:
+                # One that is being written may be empty for a moment.
+                self._token = self._token_file.read_text().strip() or self._token
+            except (OSError, UnicodeError):
                 log.warning("the token file cannot be read")
             return self.headers()["Authorization"] != sent_with["Authorization"]
 
@@ -221,18 +227,40 @@ class ControlPlane:
         self.session = session
         self._url = url.rstrip("/")
         self._complaints = Complaints()
-        options = {} if transport is None else {"transport": transport, "mounts": None}
         #: What else of this worker reaches others does so through the same.
         self.network = network or Network()
-        self._http = self.network.client(
-            base_url=self._url,
-            headers={"Fencepost-Protocol": PROTOCOL_VERSION, "Accept": "application/json"},
-            **options,
-        )
+        self._options = {} if transport is None else {"transport": transport, "mounts": None}
+        self._connecting = threading.Lock()
+        self._clients: list[httpx2.Client] = []
+        self._proof = self.network.certificates
+        self._http = self._connected()
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        for client in self._clients:
+            client.close()
+
+    def _connected(self) -> httpx2.Client:
+        """Return a client without connections. Those of before end what is under way on them."""
+        client = self.network.client(
+            base_url=self._url,
+            headers={"Fencepost-Protocol": PROTOCOL_VERSION, "Accept": "application/json"},
+            **self._options,
+        )
+        self._clients.append(client)
+        return client
+
+    def _proves_anew(self, refused: ssl.SSLContext) -> bool:
+        """Leave connections that were made with certificates of before, where there are newer.
+
+        :param refused: the certificates under which a call was refused.
+        :returns: whether calls go out under newer ones from now on.
+        """
+        with self._connecting:
+            newest = self.network.certificates
+            if self._proof is not newest:
+                self._http, self._proof = self._connected(), newest
+            return newest is not refused
 
     def send(
         self,
@@ -282,7 +310,7 @@ class ControlPlane:
         """
         failures, first_requested_at, mended = 0, steady_now(), set[str]()
         while True:
-            sent_with = self.session.headers()
+            sent_with, proof = self.session.headers(), self._proof
             try:
                 answer = self.send(call, timeout_s=timeout_s, sent_with=sent_with)
                 self._complaints.settle()
@@ -294,7 +322,9 @@ class ControlPlane:
                 problem = error.problem
                 if problem.reason not in mended:
                     mended.add(problem.reason)
-                    if self.session.mend(self, problem, sent_with=sent_with, wait=wait):
+                    unknown = problem.reason in UNKNOWN_CALLER_REASONS
+                    proven = unknown and self._proves_anew(proof)
+                    if self.session.mend(self, problem, sent_with=sent_with, wait=wait) or proven:
                         continue
                 if not problem.transient:
                     raise

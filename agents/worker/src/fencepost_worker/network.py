@@ -1,24 +1,33 @@
 """How this worker reaches others: proxies, certificates, and what is said when it cannot.
 
+Certificates that are renewed on disk are taken by the next connection that is made.
+
 Proxies come from the environment (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`), and
 never stand before this machine itself.  Trusted are the system's certificates, or those of
 `SSL_CERT_FILE` or `SSL_CERT_DIR` in their place, and `--ca` beside them.
 """
 
 import ipaddress
+import logging
+import os
 import re
 import ssl
+import threading
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import httpx2
 
 from fencepost_worker.timing import steady_now
 
+log = logging.getLogger("fencepost_worker")
+
 MAX_CAUSE_CHARS = 300
+#: Where certificates are named that stand in place of the system's.
+SYSTEM_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 #: A reason that goes on is told again after so long.
 TOLD_AGAIN_SECONDS = 300.0
 #: Hosts that are this machine, as the client's table of proxies names them.
@@ -33,6 +42,84 @@ _USER = re.compile(r"//[^/@\s]*@")
 
 class CertificatesUnusable(Exception):
     """A certificate or key that was given cannot be read; the message names the file."""
+
+
+class RenewedContext(ssl.SSLContext):
+    """Wraps each connection in certificates as their files are when it is made.
+
+    Files that cannot be used, as in the middle of being renewed, change nothing: those of before
+    serve on. Thread-safe.
+    """
+
+    def __new__(cls, *args: Any) -> "RenewedContext":
+        """Make one of clients."""
+        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
+
+    def __init__(self, paths: Sequence[Path], read: Callable[[], ssl.SSLContext]) -> None:
+        """Read the certificates.
+
+        :param paths: files and folders of which `read` makes a context.
+        :raises CertificatesUnusable: as `read` does.
+        """
+        self._paths = paths
+        self._read = read
+        self._lock = threading.Lock()
+        self._protocols: list[str] = []
+        self._seen = self._told = self._marks()
+        self._context = read()
+
+    def current(self) -> ssl.SSLContext:
+        """Return the context of the files as they are, or as they last could be used."""
+        with self._lock:
+            # Before they are read: what is renewed meanwhile is seen again.
+            marks = self._marks()
+            if marks != self._seen:
+                self._renew(marks)
+            return self._context
+
+    def set_alpn_protocols(self, alpn_protocols: Iterable[str]) -> None:
+        """Name the protocols that connections are for, before one is wrapped."""
+        self._protocols = list(alpn_protocols)
+
+    def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
+        """Wrap a socket; see `ssl.SSLContext`."""
+        return self._ready().wrap_socket(*args, **options)
+
+    def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
+        """Wrap buffers, as event loops do; see `ssl.SSLContext`."""
+        return self._ready().wrap_bio(*args, **options)
+
+    def _ready(self) -> ssl.SSLContext:
+        context = self.current()
+        if self._protocols:
+            context.set_alpn_protocols(self._protocols)
+        return context
+
+    def _renew(self, marks: "Marks") -> None:
+        try:
+            self._context = self._read()
+        except CertificatesUnusable as error:
+            if marks != self._told:
+                log.warning("certificates of before serve on: %s", error)
+            self._told = marks
+        else:
+            log.info("certificates were renewed")
+            self._seen = self._told = marks
+
+    def _marks(self) -> "Marks":
+        return tuple(_mark(path) for path in self._paths)
+
+
+#: What changes when a file is written, or another one takes its name.
+Marks: TypeAlias = tuple[tuple[int, int, int] | None, ...]
+
+
+def _mark(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 class Network:
@@ -50,13 +137,14 @@ class Network:
         """
         if key is not None and cert is None:
             raise CertificatesUnusable("a private key needs its certificate (--cert)")
-        self._context = _read("SSL_CERT_FILE or SSL_CERT_DIR", httpx2.create_ssl_context)
-        if ca is not None:
-            _read(str(ca), lambda: self._context.load_verify_locations(cafile=ca))
-        if cert is not None:
-            named = str(cert) if key is None else f"{cert} with {key}"
-            # A key with a passphrase is refused: nobody is there to be asked for it.
-            _read(named, lambda: self._context.load_cert_chain(cert, key, password=""))
+        systems = [os.environ.get(name) for name in SYSTEM_VARIABLES]
+        paths = [Path(path) for path in (*systems, ca, cert, key) if path]
+        self._context = RenewedContext(paths, lambda: _context(ca=ca, cert=cert, key=key))
+
+    @property
+    def certificates(self) -> ssl.SSLContext:
+        """Return what connections that are made now prove and trust; another one once renewed."""
+        return self._context.current()
 
     def client(self, **options: Any) -> httpx2.Client:
         """Return a client; the options are those of `httpx2.Client`. Redirects are not followed."""
@@ -69,6 +157,21 @@ class Network:
     def _options(self, options: dict[str, Any]) -> dict[str, Any]:
         ours = {"verify": self._context, "mounts": LOOPBACK, "follow_redirects": False}
         return ours | options
+
+
+def _context(*, ca: Path | None, cert: Path | None, key: Path | None) -> ssl.SSLContext:
+    """Return a context of the files as they are.
+
+    :raises CertificatesUnusable: a file is not there, or is not what it must be.
+    """
+    context: ssl.SSLContext = _read(" or ".join(SYSTEM_VARIABLES), httpx2.create_ssl_context)
+    if ca is not None:
+        _read(str(ca), lambda: context.load_verify_locations(cafile=ca))
+    if cert is not None:
+        named = str(cert) if key is None else f"{cert} with {key}"
+        # A key with a passphrase is refused: nobody is there to be asked for it.
+        _read(named, lambda: context.load_cert_chain(cert, key, password=""))
+    return context
 
 
 def _read(named: str, read: Callable[[], Any]) -> Any:
