@@ -13,6 +13,7 @@ import pytest
 from fencepost_worker.__main__ import main
 from fencepost_worker.testing import StandInProvider
 from tests.worker.conftest import TOKEN, problem
+from tests.worker.test_confinement import NOBODY, as_root
 
 MODEL = {"provider": "local", "model": "stand-in", "api": "openai"}
 
@@ -48,7 +49,14 @@ def look(described, provider, tmp_path, capsys):
     (tmp_path / "local.key").write_text("sk-real")
     config = tmp_path / "worker.toml"
 
-    def run(*options, api="openai", base_url=provider.base_url_openai, key="local.key", **over):
+    def run(
+        *options,
+        program=(sys.executable,),
+        api="openai",
+        base_url=provider.base_url_openai,
+        key="local.key",
+        **over,
+    ):
         config.write_text(
             f'[providers.local]\napi = "{api}"\nbase_url = "{base_url}"\napi_key_file = "{key}"\n'
         )
@@ -58,9 +66,11 @@ def look(described, provider, tmp_path, capsys):
         }  # fmt: skip
         settings |= {f"--{name.replace('_', '-')}": value for name, value in over.items()}
         words = [word for pair in settings.items() if pair[1] is not None for word in pair]
-        code = main(["check", *words, "--json", *options, "--", sys.executable])
+        code = main(["check", *words, "--json", *options, "--", *program])
         document = json.loads(capsys.readouterr().out)
         assert document["usable"] == (code == 0)
+        for each in document["findings"]:
+            assert bool(each["way_out"]) == (each["state"] != "ok"), each
         found = {each["subject"]: (each["state"], each["detail"]) for each in document["findings"]}
         return code, found
 
@@ -85,8 +95,9 @@ def test_it_is_one_line_for_each_thing(described, tmp_path, capsys):
 
     lines = capsys.readouterr().out.splitlines()
     assert code == 1
-    assert "wrong  program: no-such-program is not a program" in lines
-    assert "wrong  type draft: this worker has no providers of models" in lines
+    told = [line.partition(" - ")[0] for line in lines]
+    assert "wrong  program: no-such-program is not a program" in told
+    assert "wrong  type draft: this worker has no providers of models" in told
     assert all(line.split()[0] in ("ok", "doubt", "wrong") for line in lines)
 
 
@@ -212,3 +223,91 @@ def test_a_policy_without_a_model(look, described):
     code, found = look()
 
     assert (code, found["type draft"]) == (1, ("wrong", "its policy allows no model"))
+
+
+def test_what_nobody_here_enforces_is_said(look):
+    _, found = look()
+    assert found["programs"][0] == "doubt"
+    assert "a key of its own goes around the gateway" in found["outgoing traffic"][1]
+
+    _, found = look("--runtime", "http", "--endpoint", "http://127.0.0.1:1")
+    assert found["model calls"][0] == "doubt"
+
+
+def test_an_account_that_is_none(look):
+    code, found = look(run_as="no-such-account")
+    assert (code, found["programs"][0]) == (1, "wrong")
+    assert "reach" not in found
+
+
+@pytest.fixture
+def apart(tmp_path):
+    """Return a folder that every account can go into, with a program in it."""
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(folder.stat().st_mode | 0o011)
+    program = tmp_path / "agent.sh"
+    program.write_text("true")
+    program.chmod(0o644)
+    return program
+
+
+@as_root
+def test_the_account_of_programs_gets_to_its_program_and_to_no_secret(look, apart, tmp_path):
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    for secret in (token, tmp_path / "local.key", tmp_path / "worker.toml"):
+        secret.touch()
+        secret.chmod(0o600)
+    (tmp_path / "data" / "journal").mkdir(parents=True, mode=0o700)
+
+    program = ["/bin/sh", str(apart)]
+    code, found = look(
+        run_as=NOBODY,
+        token=None,
+        token_file=str(token),
+        program=program,
+    )
+
+    assert (code, found["programs"]) == (0, ("ok", f"run as {NOBODY}"))
+    assert (found["reach"][0], found["secrets"][0]) == ("ok", "ok")
+
+
+@as_root
+@pytest.mark.parametrize("readable", ["local.key", "worker.toml", "token", "data/journal"])
+def test_a_secret_that_the_account_of_programs_can_read(look, apart, tmp_path, readable):
+    token = tmp_path / "token"
+    token.write_text(TOKEN)
+    (tmp_path / "data" / "journal").mkdir(parents=True)
+    for name in ("local.key", "worker.toml", "token", "data/journal"):
+        path = tmp_path / name
+        if not path.is_dir():
+            path.touch()
+        path.chmod(0o755 if name == readable else 0o700)
+
+    program = ["/bin/sh", str(apart)]
+    code, found = look(
+        run_as=NOBODY,
+        token=None,
+        token_file=str(token),
+        program=program,
+    )
+
+    assert (code, found["secrets"]) == (1, ("wrong", f"{NOBODY} can read {tmp_path / readable}"))
+
+
+@as_root
+@pytest.mark.parametrize("lacking", ["program", "script", "way"])
+def test_what_the_account_of_programs_cannot_get_to(look, apart, tmp_path, lacking):
+    program = tmp_path / "own"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700 if lacking == "program" else 0o755)
+    apart.chmod(0o600 if lacking == "script" else 0o644)
+    if lacking == "way":
+        (tmp_path / "closed").mkdir(mode=0o700)
+    data = tmp_path / ("closed" if lacking == "way" else ".") / "data"
+    expected = {"program": program, "script": apart, "way": tmp_path / "closed"}[lacking]
+
+    code, found = look(run_as=NOBODY, data=str(data), program=[str(program), str(apart)])
+
+    assert code == 1
+    assert found["reach"] == ("wrong", f"{NOBODY} cannot get to {expected}")
