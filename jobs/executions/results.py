@@ -143,9 +143,9 @@ def result(
     if work.worker.fenced or not current or locked.job.state != State.ACTIVE:
         return _keep_evidence(work, locked, execution, report)
     check_token(work, locked, attempt, fencing_token)
-    _need_later_calls_ended(execution)
+    call = _only_open_call(execution)
     _bind(work, locked, execution, report)
-    _book(work, locked, execution, report)
+    _book(work, locked, execution, report, call=call)
     work.save()
     return ResultOutcome("recorded", execution, work.now)
 
@@ -178,17 +178,19 @@ def _refuse_unstarted(work: Work, locked: LockedJob, binding: Binding, usage: An
     return refusal
 
 
-def _need_later_calls_ended(execution: Execution) -> None:
-    still_open = Reservation.objects.filter(
-        external_request_id=execution.external_request_id, state__in=Reservation.OPEN
-    )
-    if execution.reservation_id is not None:
-        still_open = still_open.exclude(reservation_id=execution.reservation_id)
-    if (waiting := still_open.first()) is not None:
+def _only_open_call(execution: Execution) -> UUID | None:
+    """Return the reservation of the permit's call, if it is open: no other may be.
+
+    :raises ModelReservationStateInvalid: a later call has not ended.
+    """
+    found = _open_calls(execution)
+    later = [call for call in found if call.reservation_id != execution.reservation_id]
+    if later:
         raise ModelReservationStateInvalid(
             "A later call of this attempt has not ended; resolve its reservation first.",
-            current={"reservation_id": str(waiting.reservation_id), "state": waiting.state},
+            current={"reservation_id": str(later[0].reservation_id), "state": later[0].state},
         )
+    return found[0].reservation_id if found else None
 
 
 def _bind(work: Work, locked: LockedJob, execution: Execution, report: Report) -> None:
@@ -212,28 +214,35 @@ def _bind(work: Work, locked: LockedJob, execution: Execution, report: Report) -
     )
 
 
-def _book(work: Work, locked: LockedJob, execution: Execution, report: Report) -> None:
+def _book(
+    work: Work, locked: LockedJob, execution: Execution, report: Report, *, call: UUID | None
+) -> None:
     """End the open call that the report is of; where there is none, book what it says of usage."""
-    actor, reservation_id = work.worker.actor, open_call(execution)
-    if reservation_id is None:
+    actor = work.worker.actor
+    if call is None:
         book_unreserved(work, locked, execution, usage=report.usage, actor=actor)
         return
     usage = read_usage(report.usage)
     if isinstance(usage, Usage) and any(usage.counts.values()):
         usage = ledger.excess_of(external_request_id=execution.external_request_id, usage=usage)
-    resolved = ledger.resolve(end=report.end_of(reservation_id, usage), actor=actor)
+    resolved = ledger.resolve(end=report.end_of(call, usage), actor=actor)
     note_money(work, locked, resolved, actor=actor)
 
 
 def open_call(execution: Execution) -> UUID | None:
     """Return the open reservation of the first call that has one; that of the permit before all."""
-    still_open = Reservation.objects.filter(
-        external_request_id=execution.external_request_id, state__in=Reservation.OPEN
-    )
-    found = list(still_open.order_by("decision__call").values_list("reservation_id", flat=True))
+    found = [call.reservation_id for call in _open_calls(execution)]
     if execution.reservation_id in found:
         return execution.reservation_id
     return found[0] if found else None
+
+
+def _open_calls(execution: Execution) -> list[Reservation]:
+    """Return the open reservations of an attempt, in the order of its calls."""
+    still_open = Reservation.objects.filter(
+        external_request_id=execution.external_request_id, state__in=Reservation.OPEN
+    )
+    return list(still_open.only("reservation_id", "state").order_by("decision__call"))
 
 
 def _keep_evidence(
@@ -266,6 +275,6 @@ def _keep_evidence(
         },
     )
     if report.usage is not None:
-        _book(work, locked, execution, report)
+        _book(work, locked, execution, report, call=open_call(execution))
     work.save()
     return ResultOutcome("recorded", execution, work.now, as_evidence=True)

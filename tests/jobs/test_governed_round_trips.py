@@ -31,7 +31,7 @@ TRIPS = {
     "permit": 6,
     "start": 9,
     "resolve": 7,
-    "result": 12,
+    "result": 11,
     "complete": 6,
 }
 
