@@ -123,6 +123,11 @@ class Worker:
         self._slot_freed = threading.Condition()
         self._claimed = 0
 
+    @property
+    def calls_models(self) -> bool:
+        """Return whether its work may call models, with keys that are this process's."""
+        return self._adapter.calls_models
+
     def drain(self) -> None:
         """Take no more jobs; finish those that run, then end."""
         self._draining.set()

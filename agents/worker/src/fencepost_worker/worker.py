@@ -27,7 +27,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 from fencepost_worker import durable, loop
 from fencepost_worker.adapters.function import FunctionAdapter
-from fencepost_worker.assembly import build, providers_of
+from fencepost_worker.assembly import build
 from fencepost_worker.confinement import close_memory
 from fencepost_worker.functions.registry import AsyncFunction, Function, Functions
 from fencepost_worker.options import OPTIONS, Unusable, merged_options
@@ -133,9 +133,9 @@ class Worker:
         except (durable.FolderBusy, OSError) as error:
             raise Unusable(str(error)) from error
         try:
-            if providers_of(options) and not close_memory():
-                log.warning("other processes of this account can read this one's memory")
             running = build(options, functions=self._functions)
+            if running.calls_models and not close_memory():
+                log.warning("other processes of this account can read this one's memory")
             try:
                 self._run(running, drain_seconds=options.drain_seconds)
             finally:

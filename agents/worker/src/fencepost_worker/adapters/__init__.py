@@ -32,6 +32,11 @@ class RuntimeAdapter(ABC):
         self._executor = executor
         self._models = models
 
+    @property
+    def calls_models(self) -> bool:
+        """Return whether what it runs may call models through this worker."""
+        return self._models is not None
+
     def execute(self, job: Job, *, attempt: int, lease: Lease) -> Result:
         """Return the result of this attempt; see `ExternalAgentExecutor.execute`."""
 

@@ -71,6 +71,7 @@ class Forwarding:
         self._tap = tap
         self._decoder = Decoder("")
         self._cut: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._events = False
         self.status: int | None = None
         self.raw_headers: list[tuple[bytes, bytes]] = []
         self.head = b""
@@ -154,6 +155,7 @@ class Forwarding:
             return
         self.status, self.raw_headers = response.status_code, response.headers.raw
         self._decoder = Decoder(response.headers.get("content-encoding", ""))
+        self._events = response.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         try:
             if response.is_success:
                 await self._answer(response)
@@ -185,9 +187,8 @@ class Forwarding:
         return body
 
     async def _answer(self, response: httpx2.Response) -> None:
-        events = response.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         chunks = response.aiter_raw()
-        ended = await self._hold(chunks, events=events)
+        ended = await self._hold(chunks)
         if not ended:
             async for raw in chunks:
                 await self._reply.write(self._read(raw))
@@ -195,14 +196,14 @@ class Forwarding:
         last = self._tap.close()
         if self.passed:
             await self._reply.write(last)
-            await self._finish(events=events)
+            await self._finish()
         else:
             self.head += last
 
-    async def _finish(self, *, events: bool) -> None:
+    async def _finish(self) -> None:
         """End the answer as the provider has: cleanly only where it came to its own end."""
         so_far = self._tap.account
-        if not events or so_far.ended or so_far.finished:
+        if not self._events or so_far.ended or so_far.finished:
             await self._reply.finish()
         elif so_far.error is None:
             await self._end_of_cut(ANSWER_LOST, "The provider's stream ended before its end.")
@@ -211,14 +212,14 @@ class Forwarding:
         """Give the program an answer that came to its end before any of it was passed on."""
         assert self.status is not None
         headers = passed_back(self.raw_headers, status=self.status, whole=False)
-        if not self._is_event_stream():
+        if not self._events:
             await self._reply.whole(self.status, headers, self.head)
             return
         await self._reply.start(self.status, headers)
         await self._reply.write(self.head)
-        await self._finish(events=True)
+        await self._finish()
 
-    async def _hold(self, chunks: AsyncIterator[bytes], *, events: bool) -> bool:
+    async def _hold(self, chunks: AsyncIterator[bytes]) -> bool:
         """Read the beginning of an answer, and pass it on once there is no way back.
 
         :returns: whether the answer ended. Then nothing of it was passed on but where it had to be.
@@ -231,7 +232,7 @@ class Forwarding:
                 left = until - loop.time() if held else None
                 await asyncio.wait({following}, timeout=left and max(0.0, left))
                 if not following.done():
-                    await self._release(held, events=events)
+                    await self._release(held)
                 raw = await following
             finally:
                 following.cancel()
@@ -241,30 +242,26 @@ class Forwarding:
             if not held:
                 until = loop.time() + HOLD_SECONDS
             held += self._read(raw)
-            if self.passed or self._has_begun(len(held), events=events):
-                await self._release(held, events=events)
+            if self.passed or self._has_begun(len(held)):
+                await self._release(held)
                 return False
-            if events and self._tap.account.error is not None:
+            if self._events and self._tap.account.error is not None:
                 self.head = bytes(held)
                 return True
 
-    def _has_begun(self, held_bytes: int, *, events: bool) -> bool:
+    def _has_begun(self, held_bytes: int) -> bool:
         """Return whether there is no way back any more, or none is needed."""
         if held_bytes > HOLD_BYTES_MAX:
             return True
         so_far = self._tap.account
-        return events and (so_far.began or so_far.ended) and so_far.error is None
+        return self._events and (so_far.began or so_far.ended) and so_far.error is None
 
-    def _goes_on_whole(self, events: bool) -> bool:
-        """Return whether no byte is taken out; of a stream that may be one of another type, too."""
-        return not events and not self._stream
-
-    async def _release(self, held: bytearray, *, events: bool) -> None:
+    async def _release(self, held: bytearray) -> None:
         assert self.status is not None
         if not self.passed:
-            headers = passed_back(
-                self.raw_headers, status=self.status, whole=self._goes_on_whole(events)
-            )
+            # Of what was asked for as a stream a chunk may be taken out, whatever it calls itself.
+            whole = not self._events and not self._stream
+            headers = passed_back(self.raw_headers, status=self.status, whole=whole)
             await self._reply.start(self.status, headers)
         await self._reply.write(bytes(held))
         held.clear()
@@ -278,12 +275,6 @@ class Forwarding:
         if self._decoder.lost:
             self._tap.lose("not_decoded")
         return raw
-
-    def _is_event_stream(self) -> bool:
-        return any(
-            name.lower() == b"content-type" and value.lower().startswith(EVENT_STREAM.encode())
-            for name, value in self.raw_headers
-        )
 
     async def _tell_cut(self, why: str) -> None:
         with contextlib.suppress(TimeoutError):

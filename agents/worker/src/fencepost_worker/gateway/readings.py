@@ -32,8 +32,6 @@ UNWRITTEN = frozenset(
 )
 #: What ends a stream of events of the Responses face.
 LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
-XAI_TICKS_PER_USD = 10**10
-MAX_AMOUNT = 10**19
 
 
 @dataclass(frozen=True)
@@ -60,8 +58,6 @@ class Reading:
     :param error: an error inside the answer; the first thing in it, where `began` is False.
     :param blank: nothing came but white space and comments.
     :param reasoned: reasoning began, which is billed whole and shown in parts, or not at all.
-    :param provider_cost_usd: what the provider says that it costs.
-    :param usage_sent: the usage as it was sent, put together.
     :param flags: what a person should look at.
     """
 
@@ -69,7 +65,6 @@ class Reading:
     counted: bool = False
     response_id: str = ""
     model: str = ""
-    service_tier: str = ""
     output_bytes: int = 0
     ended: bool = False
     finished: bool = False
@@ -77,8 +72,6 @@ class Reading:
     error: ProviderError | None = None
     blank: bool = True
     reasoned: bool = False
-    provider_cost_usd: float | None = None
-    usage_sent: Any = None
     flags: tuple[str, ...] = ()
 
 
@@ -176,7 +169,6 @@ class Account:
             counted=counted is not None and counted.sure and self._is_final,
             response_id=self.response_id,
             model=self.model,
-            service_tier=(usage or {}).get("service_tier", self.service_tier),
             output_bytes=self.output_bytes,
             ended=self.ended,
             finished=self.finished,
@@ -184,8 +176,6 @@ class Account:
             error=self.error,
             blank=self.blank,
             reasoned=self.reasoned,
-            provider_cost_usd=_cost_of(sent),
-            usage_sent=self._usage,
             flags=tuple(dict.fromkeys(flags)),
         )
 
@@ -366,23 +356,3 @@ def texts_of(value: Any) -> Iterator[str]:
             stack += each
         elif isinstance(each, dict):
             stack += [inner for name, inner in each.items() if name not in UNWRITTEN]
-
-
-def _cost_of(usage: dict[str, Any]) -> float | None:
-    """Return what the provider says that the call costs, in USD."""
-    ticks, cost = _amount(usage.get("cost_in_usd_ticks")), _amount(usage.get("cost"))
-    if ticks is not None:
-        return ticks / XAI_TICKS_PER_USD
-    if cost is None:
-        return None
-    details = usage.get("cost_details")
-    upstream = (
-        _amount(details.get("upstream_inference_cost")) if isinstance(details, dict) else None
-    )
-    # With a key of one's own the router's cost is its fee alone.
-    return cost + upstream if usage.get("is_byok") is True and upstream is not None else cost
-
-
-def _amount(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value <= MAX_AMOUNT else None

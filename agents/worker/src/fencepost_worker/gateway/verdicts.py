@@ -69,12 +69,11 @@ class Cut(StrEnum):
 
     CLIENT_LEFT = "client_left"
     FENCED = "fenced"
-    TIMED_OUT = "timed_out"
     BROKEN_OFF = "broken_off"
 
 
 #: Ends after which another model may answer what this one has not begun to.
-_AGAIN_ELSEWHERE = (None, Cut.TIMED_OUT, Cut.BROKEN_OFF)
+_AGAIN_ELSEWHERE = (None, Cut.BROKEN_OFF)
 
 
 @dataclass(frozen=True)
