@@ -30,6 +30,7 @@ from fencepost_worker.gateway.faces import (
     rewritten,
 )
 from fencepost_worker.gateway.forwarding import CLIENT_LEFT, Forwarding
+from fencepost_worker.gateway.kept import KeptAnswer, key_of
 from fencepost_worker.gateway.links import Links
 from fencepost_worker.gateway.origins import Origin
 from fencepost_worker.gateway.problems import error_answer
@@ -47,6 +48,8 @@ log = logging.getLogger("fencepost_worker")
 OUTPUT_TOKENS_LOST = 16_384
 #: More parts of a kind than a route is told of.
 PARTS_MAX = 99_999
+#: By which a program says that no other model is to be asked in the place of one that fails.
+FALLBACK_HEADER = b"x-fencepost-fallback"
 #: Statuses that say that a key or an account is at fault, or that there is no room for now.
 NOTED_STATUSES = frozenset({401, 402, 403, 429, 503, 522, 529})
 
@@ -65,6 +68,30 @@ class Incoming:
     headers: Headers
     body: bytes
     deployment: str = ""
+
+    @property
+    def idempotency_key(self) -> str:
+        """Return the key under which its answer is kept; empty where it has none."""
+        return self._header(b"idempotency-key")
+
+    @property
+    def stays(self) -> bool:
+        """Return whether the program forbids that another model is asked in the place of one.
+
+        :raises CallRefused: it says what is not known.
+        """
+        word = self._header(FALLBACK_HEADER).lower()
+        if word not in ("", "none"):
+            raise CallRefused(400, "REQUEST_UNREADABLE", "x-fencepost-fallback is `none`.")
+        return word == "none"
+
+    def digest(self, body_sha256: str) -> str:
+        """Return what names the content of the request: where it goes, and its body."""
+        return _sha256("\0".join([self.path, self.deployment, self.query, body_sha256]).encode())
+
+    def _header(self, name: bytes) -> str:
+        found = (value for each, value in self.headers if each == name)
+        return next(found, b"").decode("latin-1").strip()
 
     def request_to(
         self, provider: Provider, client: httpx2.AsyncClient, body: bytes, *, model: str
@@ -110,6 +137,10 @@ class GovernedCall:
         self._origin: Origin | None = None
         self._made_by: Origin | None = None
         self._cut_by = ""
+        #: Where its answer is kept, if it came with a key; and whether a provider was asked.
+        self._kept: KeptAnswer | None = None
+        self._asked = False
+        self._stays = False
         self.answered = asyncio.Event()
 
     @property
@@ -125,14 +156,21 @@ class GovernedCall:
 
     def leave(self) -> None:
         """Take its program for gone: what is streamed is cut where that ends what it costs."""
-        if self._reply.finished or self._reply.gone:
+        if self._reply.finished:
             self._reply.release()
             return
         self._reply.gone = True
         self._running.bell.ring()
+        if self._awaited:
+            return
         if self._wanted.stream and self._provider and self._provider.on_disconnect == "cut":
             if self._forwarding is not None:
                 self._forwarding.cut(CLIENT_LEFT)
+
+    @property
+    def _awaited(self) -> bool:
+        """Return whether its program may come again for the answer, which is read to its end."""
+        return self._kept is not None and not self._running.barred
 
     async def run(self) -> None:
         """Make the call, answer the program, and settle."""
@@ -149,10 +187,13 @@ class GovernedCall:
             log.exception("a fault of the gateway; its call is booked at the end of the attempt")
             await answer_refusal(self._reply, self._incoming.face, _fault())
         finally:
+            self._end_kept()
             self.answered.set()
 
     async def _governed(self) -> None:
         await self._read()
+        if self._incoming.idempotency_key and not await self._is_first():
+            return
         await self._running.enter(self)
         try:
             await self._chain()
@@ -161,6 +202,7 @@ class GovernedCall:
 
     async def _read(self) -> None:
         incoming = self._incoming
+        self._stays = incoming.stays
         try:
             self._wanted, self._sha256 = await self._links.over_body(
                 incoming.body, lambda body: (read_request(incoming.endpoint, body), _sha256(body))
@@ -172,6 +214,32 @@ class GovernedCall:
         if self._wanted.background:
             message = "An answer in the background is not governed: ask without `background`."
             raise CallRefused(403, refusals.NOT_GOVERNED, message)
+
+    async def _is_first(self) -> bool:
+        """Take the request's key; return False where its answer was given from what is kept.
+
+        :raises CallRefused: the key is another request's, or the answer is not kept.
+        :raises ClientGone: the program did not wait.
+        """
+        key, running = key_of(self._incoming.idempotency_key), self._running
+        while True:
+            kept, first = running.kept.take(key, self._incoming.digest(self._sha256))
+            if first:
+                self._kept = self._reply.record = kept
+                return True
+            await self._until_over(kept)
+            if kept.over and not kept.free:
+                await kept.replay(self._reply)
+                return False
+            self._check()
+
+    async def _until_over(self, kept: KeptAnswer) -> None:
+        running = self._running
+        await running.bell.until(lambda: kept.over or self.gone or bool(running.barred))
+
+    def _end_kept(self) -> None:
+        if self._kept is not None:
+            self._running.kept.end(self._kept, asked=self._asked)
 
     def _origin_of(self, response_id: str) -> Origin | None:
         """Return who made a response, or makes it: a program has its id before it is at its end."""
@@ -203,6 +271,7 @@ class GovernedCall:
             outcome = await self._attempt_safely(routed)
             if not self._may_fall_back(outcome):
                 await self._answer(outcome if first is None or not outcome.refusal else first)
+                self._end_kept()
                 self.answered.set()
                 await self._settle(outcome)
                 return
@@ -212,7 +281,8 @@ class GovernedCall:
     def _may_fall_back(self, outcome: Outcome) -> bool:
         passed = outcome.forwarding is not None and outcome.forwarding.passed
         over = self.gone or self._cut_by or self._running.barred
-        return outcome.fall_back and not passed and not over and not self._wanted.by_reference
+        stays = self._stays or self._wanted.by_reference
+        return outcome.fall_back and not passed and not over and not stays
 
     # The route --------------------------------------------------------------------------------
 
@@ -327,11 +397,16 @@ class GovernedCall:
             routed.number,
             reservation_id=routed.reservation_id,
             lost_usage=self._lost_usage(routed),
+            **self._key_mark(),
         )
         if self.gone or self._running.barred or too_late(routed):
             refusal = CallRefused(403, refusals.ATTEMPT_ENDED, "The time to begin was over.")
             return Outcome(routed, not_sent("NOT_BEGUN"), refusal=refusal)
         return await self._exchange(provider, routed, request)
+
+    def _key_mark(self) -> dict[str, Any]:
+        """Return what the journal keeps of the key: a later process makes no second call of it."""
+        return {} if self._kept is None else {"key": [self._kept.key, self._kept.digest]}
 
     async def _exchange(
         self, provider: Provider, routed: Routed, request: httpx2.Request
@@ -352,7 +427,10 @@ class GovernedCall:
             tap=tap,
         )
         self._forwarding, self._made_by = forwarding, Origin(provider.name, routed.model)
-        await forwarding.run()
+        try:
+            await forwarding.run()
+        finally:
+            self._asked = self._asked or forwarding.sent
         if not forwarding.sent:
             message = f"Provider {provider.name} was not reached."
             refusal = CallRefused(502, refusals.NOT_REACHED, message)

@@ -51,6 +51,12 @@ class CallMarks:
         return usage
 
     @property
+    def key(self) -> tuple[str, str] | None:
+        """Return the key of a request that was sent, and its content; None where it has none."""
+        key = self.marks.get(SENT, {}).get("key")
+        return None if key is None else (key[0], key[1])
+
+    @property
     def done(self) -> bool:
         """Return whether its end was answered, or it came to nothing."""
         return DONE in self.marks

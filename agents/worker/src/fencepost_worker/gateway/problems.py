@@ -22,6 +22,7 @@ KINDS = {
         404: "not_found_error",
         409: "conflict_error",
         413: "invalid_request_error",
+        422: "invalid_request_error",
         429: "rate_limit_error",
     },
     Face.ANTHROPIC: {
@@ -31,6 +32,7 @@ KINDS = {
         404: "not_found_error",
         409: "conflict_error",
         413: "request_too_large",
+        422: "invalid_request_error",
         429: "rate_limit_error",
         504: "timeout_error",
         529: "overloaded_error",

@@ -10,6 +10,7 @@ from typing import Protocol
 
 from fencepost_worker.client import Problem
 from fencepost_worker.gateway.attempts import GovernedAttempt, ProviderRefusal, Spent
+from fencepost_worker.gateway.kept import KeptAnswers
 from fencepost_worker.gateway.marks import CallJournal
 from fencepost_worker.gateway.refusals import (
     ATTEMPT_ENDED,
@@ -88,6 +89,8 @@ class RunningAttempt:
         self.open_counts: set[OpenCall] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         self.books = Books()
+        keys = [each.key for each in journal.calls.values()]
+        self.kept = KeptAnswers(dict(filter(None, keys)), on_over=self.bell.ring)
         loop = asyncio.get_running_loop()
         self._unwatch = attempt.lease.on_change(lambda: _wake(loop, self.bell))
         self._watching = loop.create_task(self._watch())

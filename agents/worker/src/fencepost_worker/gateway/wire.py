@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Protocol
 
 Headers = list[tuple[bytes, bytes]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -17,7 +17,7 @@ KEY_HEADERS = ("authorization", "x-api-key", "api-key")
 PASSED_ON = frozenset(
     {
         b"accept", b"content-type", b"user-agent", b"anthropic-version", b"anthropic-beta",
-        b"openai-beta", b"idempotency-key", b"http-referer", b"x-title",
+        b"openai-beta", b"http-referer", b"x-title",
     }
 )  # fmt: skip
 PASSED_ON_PREFIX = b"x-stainless-"
@@ -99,11 +99,28 @@ def seconds_asked(raw: Iterable[tuple[bytes, bytes]]) -> float | None:
     return None
 
 
+class Record(Protocol):
+    """Who keeps an answer while it is given, also when its program has gone."""
+
+    def start(self, status: int, headers: Headers) -> None:
+        """Take status and headers."""
+        ...
+
+    def add(self, content: bytes) -> None:
+        """Take a part of the body."""
+        ...
+
+    def finish(self) -> None:
+        """Take the end of the body."""
+        ...
+
+
 class Reply:
     """The answer to a program, which may go away at any time; what is then written is nothing."""
 
     def __init__(self, send: Send) -> None:
         self._send_message = send
+        self.record: Record | None = None
         self._left: asyncio.Future[None] | None = None
         self.started = False
         self.finished = False
@@ -145,18 +162,24 @@ class Reply:
     async def start(self, status: int, headers: Headers) -> None:
         """Send status and headers."""
         self.started = True
+        if self.record is not None:
+            self.record.start(status, headers)
         if not self.gone:
             known = status if 100 <= status <= STATUS_MAX else BAD_GATEWAY
             await self._send({"type": "http.response.start", "status": known, "headers": headers})
 
     async def write(self, content: bytes) -> None:
         """Send a part of the body, at the pace at which it is taken."""
+        if self.record is not None:
+            self.record.add(content)
         if content and not self.gone:
             await self._send({"type": "http.response.body", "body": content, "more_body": True})
 
     async def finish(self) -> None:
         """End the body. One that is never finished is broken off when the handler returns."""
         self.finished = True
+        if self.record is not None:
+            self.record.finish()
         if not self.gone:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
