@@ -55,8 +55,8 @@ class Finding:
     @property
     def line(self) -> str:
         """Return it as a line for a person."""
-        said = f"{self.state:5}  {self.subject}: {self.detail}"
-        return f"{said} - {self.way_out}" if self.way_out else said
+        finding = f"{self.state:5}  {self.subject}: {self.detail}"
+        return f"{finding} - {self.way_out}" if self.way_out else finding
 
 
 def ok(subject: str, detail: str) -> Finding:
@@ -373,8 +373,8 @@ def _job_type(
     models = [row for row in job_type.get("models") or [] if isinstance(row, dict)]
     if not models:
         way_out = "allow one: `manage.py apply_governance`, or the policy's page"
-        said = wrong if needs else doubt
-        yield said(f"type {name}", "its policy allows no model", way_out)
+        finding = wrong if needs else doubt
+        yield finding(f"type {name}", "its policy allows no model", way_out)
     for row in models:
         provider = providers.get(str(row.get("provider")))
         subject = f"model {row.get('provider')} {row.get('model')} of {name}"

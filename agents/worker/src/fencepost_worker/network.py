@@ -65,7 +65,7 @@ class RenewedContext(ssl.SSLContext):
         self._read = read
         self._lock = threading.Lock()
         self._protocols: list[str] = []
-        self._seen = self._told = self._marks()
+        self._seen = self._complaint = self._marks()
         self._context = read()
 
     def current(self) -> ssl.SSLContext:
@@ -99,12 +99,12 @@ class RenewedContext(ssl.SSLContext):
         try:
             self._context = self._read()
         except CertificatesUnusable as error:
-            if marks != self._told:
+            if marks != self._complaint:
                 log.warning("certificates of before serve on: %s", error)
-            self._told = marks
+            self._complaint = marks
         else:
             log.info("certificates were renewed")
-            self._seen = self._told = marks
+            self._seen = self._complaint = marks
 
     def _marks(self) -> "Marks":
         return tuple(_mark(path) for path in self._paths)

@@ -137,5 +137,5 @@ def result_of(request: Request, document: Any, workspaces: Workspaces) -> Result
     except ResultTooLarge as error:
         others = error.document["artifacts"]
         described = workspaces.keep_document(rules.encoded(error.document["result"]), beside=others)
-        told = error.told_by(described["name"])
-        return Result.of(request, told | {"artifacts": [*others, described]})
+        document = error.told_by(described["name"])
+        return Result.of(request, document | {"artifacts": [*others, described]})

@@ -112,8 +112,8 @@ class Recorded:
 
         :raises ValueError: it cannot be sent; says where.
         """
-        told = {"note": note} if note else {}
-        copy = judged_copy({"skill_id": skill_id, "success": success} | told)
+        words = {"note": note} if note else {}
+        copy = judged_copy({"skill_id": skill_id, "success": success} | words)
         with self._lock:
             feedback = self._feedback | {skill_id: copy}
             _need_valid("skill_feedback", list(feedback.values()))

@@ -139,7 +139,7 @@ class GovernedCall:
         self._cut_by = ""
         #: Where its answer is kept, if it came with a key; and whether a provider was asked.
         self._kept: KeptAnswer | None = None
-        self._asked = False
+        self._reached = False
         self._stays = False
         self.answered = asyncio.Event()
 
@@ -239,7 +239,7 @@ class GovernedCall:
 
     def _end_kept(self) -> None:
         if self._kept is not None:
-            self._running.kept.end(self._kept, asked=self._asked)
+            self._running.kept.end(self._kept, reached=self._reached)
 
     def _origin_of(self, response_id: str) -> Origin | None:
         """Return who made a response, or makes it: a program has its id before it is at its end."""
@@ -430,7 +430,7 @@ class GovernedCall:
         try:
             await forwarding.run()
         finally:
-            self._asked = self._asked or forwarding.sent
+            self._reached = self._reached or forwarding.sent
         if not forwarding.sent:
             message = f"Provider {provider.name} was not reached."
             refusal = CallRefused(502, refusals.NOT_REACHED, message)

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import zlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 import httpx2
 
@@ -123,7 +124,9 @@ class Forwarding:
         """Send the request, and pass its answer on until its end or until it is cut."""
         work = asyncio.ensure_future(self._exchange())
         try:
-            await asyncio.wait({work, self._cut}, return_when=asyncio.FIRST_COMPLETED)
+            # One of them ends with a word, the other without.
+            ending: set[asyncio.Future[Any]] = {work, self._cut}
+            await asyncio.wait(ending, return_when=asyncio.FIRST_COMPLETED)
         finally:
             if not work.done():
                 work.cancel()

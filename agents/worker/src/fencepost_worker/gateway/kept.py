@@ -104,14 +104,14 @@ class KeptAnswers:
         kept = self._by_key[key] = KeptAnswer(key, digest)
         return kept, True
 
-    def end(self, kept: KeptAnswer, *, asked: bool) -> None:
+    def end(self, kept: KeptAnswer, *, reached: bool) -> None:
         """Note that an answer has ended.
 
-        :param asked: a provider may have got the request; else the key is free again.
+        :param reached: a provider may have got the request; else the key is free again.
         """
         if kept.over:
             return
-        kept.over, kept.free = True, not asked
+        kept.over, kept.free = True, not reached
         if kept.free:
             del self._by_key[kept.key]
         elif not kept.whole:
