@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -111,13 +111,21 @@ def planted(checkout: Checkout, path: str, change: Callable[[str], str]) -> Iter
 
 
 def unnoticed(checkout: Checkout, rule: house.Rule, text: str, paths: list[str]) -> list[str]:
-    """Return the modules in which the rule does not notice `text`, planted in one at a time."""
-    missed = []
-    for path in paths:
-        with planted(checkout, path, lambda source: f"{source}\n\n{text}\n"):
-            if not any(fault.startswith(path) for fault in rule(checkout)):
-                missed.append(path)
-    return missed
+    """Return the modules in which the rule does not notice `text`, planted in all at once."""
+    with ExitStack() as stack:
+        for path in paths:
+            stack.enter_context(planted(checkout, path, lambda source: f"{source}\n\n{text}\n"))
+        faults = rule(checkout)
+    return [path for path in paths if not any(fault.startswith(path) for fault in faults)]
+
+
+def looked_at(violations: Mapping[str, object], violation: str, paths: list[str]) -> list[str]:
+    """Return all modules for the first violation of a rule, for its other shapes one in ten."""
+    rules = {
+        name: value[0] if isinstance(value, tuple) else "" for name, value in violations.items()
+    }
+    first = next(name for name, rule in rules.items() if rule == rules[violation])
+    return paths if violation == first else paths[::10]
 
 
 def subject_to(rule: house.Rule, modules: list[house.Module]) -> list[str]:
@@ -180,13 +188,15 @@ def test_a_violation_in_any_module_of_the_core_is_noticed(
     checkout: Checkout, violation: str
 ) -> None:
     rule, text = CORE_VIOLATIONS[violation]
-    assert unnoticed(checkout, rule, text, subject_to(rule, checkout.core())) == []
+    paths = subject_to(rule, checkout.core())
+    assert unnoticed(checkout, rule, text, looked_at(CORE_VIOLATIONS, violation, paths)) == []
 
 
 @pytest.mark.parametrize("violation", STATUS_VIOLATIONS)
 def test_an_http_status_in_any_transition_is_noticed(checkout: Checkout, violation: str) -> None:
     rule, text = house.no_http_status_in_a_transition, STATUS_VIOLATIONS[violation]
-    assert unnoticed(checkout, rule, text, subject_to(rule, checkout.moving())) == []
+    paths = subject_to(rule, checkout.moving())
+    assert unnoticed(checkout, rule, text, looked_at(STATUS_VIOLATIONS, violation, paths)) == []
 
 
 def test_any_transition_with_positional_parameters_is_noticed(checkout: Checkout) -> None:
@@ -205,7 +215,8 @@ def test_a_second_writer_of_a_jobs_state_is_noticed(checkout: Checkout, violatio
     rule, text = house.one_writer_of_a_jobs_state, STATE_VIOLATIONS[violation]
     modules = checkout.modules(lambda parts: parts[0] == "jobs" or "core" in parts)
     elsewhere = [m.path for m in modules if not m.path.startswith("jobs/models")]
-    assert unnoticed(checkout, rule, text, elsewhere) == []
+    paths = looked_at(STATE_VIOLATIONS, violation, elsewhere)
+    assert unnoticed(checkout, rule, text, paths) == []
 
 
 def test_a_second_writer_beside_the_first_is_noticed(checkout: Checkout) -> None:

@@ -121,8 +121,8 @@ def _stem(part: str) -> str:
     return part.removesuffix(".py")
 
 
-# As many as there are modules: a tree takes a hundred times the room of its text.
-@lru_cache(maxsize=400)
+# More than there are modules: one too few, and a walk over all of them finds none again.
+@lru_cache(maxsize=1200)
 def parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
