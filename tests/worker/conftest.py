@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+import uvicorn.server
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from uuid_utils.compat import uuid7
@@ -40,6 +41,26 @@ T = TypeVar("T")
 
 PATIENCE_SECONDS = 20
 TOKEN = "fp_test.secret"
+#: In place of the tenths of seconds in which a server looks whether it is to end.
+GLANCE_SECONDS = 0.005
+
+
+class HastyClock:
+    """`asyncio` for a server that is to notice its end at once: thousands are ended in the tests."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    @staticmethod
+    async def sleep(seconds: float) -> None:
+        await asyncio.sleep(min(seconds, GLANCE_SECONDS))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _servers_that_end_at_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uvicorn.server, "asyncio", HastyClock())
+        yield
 
 
 @dataclass
