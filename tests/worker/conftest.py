@@ -46,7 +46,7 @@ GLANCE_SECONDS = 0.005
 
 
 class HastyClock:
-    """`asyncio` for a server that is to notice its end at once: thousands are ended in the tests."""
+    """`asyncio` for servers that are to notice their end at once: tests end thousands of them."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
