@@ -16,6 +16,7 @@ from pathlib import Path
 import httpx2
 import pytest
 from django.core.management.base import CommandError
+from filelock import FileLock
 
 from governance.management.commands import up
 
@@ -113,6 +114,22 @@ def installation(data_folder: Path) -> Iterator[Installation]:
     assert eventually(made.kill_all)
 
 
+@pytest.fixture
+def made_before(installation: Installation) -> Installation:
+    """An installation that was made, used and stopped before, once in the run: a copy of it."""
+    above = Path(os.environ["FENCEPOST_TEST_RUN"]) / "made"
+    with FileLock(f"{above}.lock"):
+        if not above.exists():
+            made = Installation(above.with_name("making") / "data")
+            made.folder.parent.mkdir(mode=0o711)
+            done = made.run("--once", "--no-workers", "--no-examples")
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert made.is_quiet()
+            made.folder.parent.rename(above)
+    subprocess.run(["cp", "-a", str(above / "data"), str(installation.folder)], check=True)
+    return installation
+
+
 def is_one_line(done: subprocess.CompletedProcess[str]) -> bool:
     return done.returncode != 0 and len(done.stderr.strip().splitlines()) == 1
 
@@ -137,44 +154,44 @@ def test_the_examples_arrive_and_a_second_run_changes_nothing(installation):
     assert installation.is_quiet()
 
 
-def test_it_serves_alone_from_its_folder_until_ctrl_c(installation):
-    process = installation.start("--no-examples")
-    assert installation.ready().json()["status"] == "ready"
+def test_it_serves_alone_from_its_folder_until_ctrl_c(made_before):
+    process = made_before.start("--no-examples")
+    assert made_before.ready().json()["status"] == "ready"
 
-    other = Installation(installation.folder).run("--once")
+    other = Installation(made_before.folder).run("--once")
     assert is_one_line(other), other.stderr
     assert "already runs" in other.stderr
-    assert installation.ready().status_code == 200
+    assert made_before.ready().status_code == 200
 
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=NOTICE_SECONDS) == 0
     process.stdout.close()
-    assert installation.is_quiet()
+    assert made_before.is_quiet()
 
 
-def test_everything_dies_with_it_when_it_is_killed_and_the_next_start_works(installation):
-    process = installation.start("--no-examples")
+def test_everything_dies_with_it_when_it_is_killed_and_the_next_start_works(made_before):
+    process = made_before.start("--no-examples")
     process.kill()
     process.communicate()
-    assert eventually(installation.is_quiet)
+    assert eventually(made_before.is_quiet)
 
-    again = installation.run("--once", "--no-workers")
+    again = made_before.run("--once", "--no-workers")
     assert again.returncode == 0, again.stdout + again.stderr
 
 
-def test_the_next_start_works_after_everything_was_killed_at_once(installation):
-    process = installation.start("--no-workers", "--no-examples")
-    assert eventually(installation.kill_all)
+def test_the_next_start_works_after_everything_was_killed_at_once(made_before):
+    process = made_before.start("--no-workers", "--no-examples")
+    assert eventually(made_before.kill_all)
     process.communicate()
 
-    again = installation.run("--once", "--no-workers", "--no-examples")
+    again = made_before.run("--once", "--no-workers", "--no-examples")
     assert again.returncode == 0, again.stdout + again.stderr
-    assert installation.is_quiet()
+    assert made_before.is_quiet()
 
 
-def test_a_killed_database_comes_back_and_the_service_goes_on(installation):
-    process = installation.start("--no-workers", "--no-examples")
-    note = installation.folder / "postgres/data/postmaster.pid"
+def test_a_killed_database_comes_back_and_the_service_goes_on(made_before):
+    process = made_before.start("--no-workers", "--no-examples")
+    note = made_before.folder / "postgres/data/postmaster.pid"
     killed = int(note.read_text().splitlines()[0])
     os.kill(killed, signal.SIGKILL)
 
@@ -184,7 +201,7 @@ def test_a_killed_database_comes_back_and_the_service_goes_on(installation):
         return bool(lines) and int(lines[0]) != killed
 
     assert eventually(another_is_there)
-    assert eventually(lambda: installation.ready().status_code == 200)
+    assert eventually(lambda: made_before.ready().status_code == 200)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=NOTICE_SECONDS) == 0
     process.stdout.close()
